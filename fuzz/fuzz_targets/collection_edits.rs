@@ -13,8 +13,8 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet};
 
 use collections::{
-    Collection, CollectionView, End, Hash, HashView, List, ListLimit, ListView, Place, Rules, Set,
-    SetView, SortedSet, SortedSetView,
+    Collection, CollectionView, Direction, End, Hash, HashView, List, ListLimit, ListView, Place,
+    Rules, Set, SetView, SortedSet, SortedSetView,
 };
 use libfuzzer_sys::fuzz_target;
 use rdb::samples::{default_rules, parts};
@@ -219,10 +219,11 @@ fn sorted_set(words: &mut Words<'_>, rules: &Rules) -> Option<Collection> {
             assert_eq!(view.score(&member, rules), model.get(&member).copied());
             let rank = order.iter().position(|(other, _)| *other == member);
             assert_eq!(view.rank(&member, rules).map(|(rank, _)| rank), rank);
-            for (rank, (member, score)) in order.iter().enumerate() {
-                let (found, found_score) = view.at(rank).expect("there are so many");
-                assert!(found.to_vec() == *member && found_score == *score);
-            }
+            let mut found = Vec::new();
+            view.for_each(0, usize::MAX, Direction::Up, |member, score| {
+                found.push((member.to_vec(), score));
+            });
+            assert_eq!(found, order);
         }
     }
     (!model.is_empty()).then_some(Collection::SortedSet(set))

@@ -639,7 +639,8 @@ impl Quicklist {
         let pack = node.pack.view();
         let at = pack.seek(inner, node.count).expect("it is there");
         let old = pack.get(at).byte_count();
-        let bytes = node.pack.bytes().len() - old + element.len() + ELEMENT_FRAME_BYTES;
+        // An integer may be longer as text than the listpack that it is alone in.
+        let bytes = node.pack.bytes().len() + element.len() + ELEMENT_FRAME_BYTES - old;
         if node.count == 1 || !limit.is_exceeded_by(bytes, node.count) {
             return self.change(number, |node| node.pack.replace(at, element));
         }
@@ -904,6 +905,17 @@ mod tests {
                     check(&list.clone(), &model, &mut random);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_integer_that_is_longer_as_text_than_its_listpack_is_replaced() {
+        let (mut list, limit) = (List::large(), ListLimit(1));
+        let integer = i64::MIN.to_string().into_bytes();
+        (0..2).for_each(|_| list.append(&integer, limit));
+        for index in [1, 0] {
+            assert!(list.set(index, b"", limit));
+            assert_eq!(list.view().get(index).map(|one| one.to_vec()), Some(Vec::new()));
         }
     }
 
