@@ -67,8 +67,9 @@ pub static COLLECTIONS: &[Recipe] = &[
     one("LRANGE", &[("LRANGE lst:* 0 -1", ARRAY)]),
     one("LINDEX", &[("LINDEX lst:* 2", BULK)]),
     one("LLEN", &[("LLEN lst:*", NUMBER)]),
-    one("LSET", &[("LSET lst:* 2 element-0007", OK)]),
+    // Before LSET, which may take the element away.
     one("LPOS", &[("LPOS lst:* element-0004", NUMBER)]),
+    one("LSET", &[("LSET lst:* 2 element-0007", OK)]),
     cycle("RPUSH, LTRIM", &[("RPUSH lst:* element-0006", NUMBER), ("LTRIM lst:* 0 -2", OK)]),
     cycle(
         "LPUSH, LREM",
