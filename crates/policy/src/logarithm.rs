@@ -30,8 +30,8 @@ const MANTISSAS: [u8; 256] = mantissas();
 #[inline]
 pub fn growth(difference: Log) -> u32 {
     debug_assert!(difference >= 0, "the larger number comes first");
-    let step = (difference / SUM_STEP) as usize;
-    if step < SUM_COUNT { u32::from(SUMS[step]) } else { 0 }
+    let step = (difference as u32 / SUM_STEP as u32) as usize;
+    SUMS.get(step).map_or(0, |growth| u32::from(*growth))
 }
 
 /// Returns the logarithm of 2^`left` + 2^`right`.

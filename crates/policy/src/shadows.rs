@@ -19,10 +19,10 @@ use crate::lru_sizes::{LruSizes, SIZE_COUNT};
 use crate::mark::{Mark, Tick};
 use crate::sampled_keys::{ENTRY_BYTES, Entry, SampledKeys};
 use crate::shared::sample_mask;
-use crate::value::{Blend, Cost, Objective, Value};
+use crate::value::{Blend, Objective, Value};
 
 /// Keys that the cache would hold are followed in such a number at most, ...
-const KEYS_MAX: u64 = 2048;
+const KEYS_MAX: u64 = 1024;
 /// ... or in this one where a part of 2^-6 of them are more.
 const KEYS_MANY: u64 = 8192;
 const BITS_MANY: u8 = 6;
@@ -39,11 +39,13 @@ const KNOWN_PER_KEY: u64 = 4;
 
 /// How many keys an eviction looks at, for all caches: of those each cache has about a quarter to a
 /// half.
-const DRAWS: usize = 48;
-/// After how many such looks without a victim the key that came is not kept.
-const LOOKS_MAX: u32 = 8;
-/// The part of the known keys that came last and are not sampled: one in so many.
-const WINDOW_SHARE: usize = 200;
+const DRAWS: usize = 40;
+/// How many more such looks a key may need that came, as many small ones go for a large one.
+const LOOKS_MAX: u32 = 64;
+/// How many keys each of these evicts.
+const VICTIMS_PER_LOOK: u32 = 4;
+/// The part of the bytes of the keys that came last and are not drawn: one in so many.
+const WINDOW_SHARE: u64 = 100;
 
 /// Turnovers in an epoch.
 const EPOCH_TURNOVERS: u64 = 2;
@@ -142,6 +144,7 @@ pub(crate) struct Shadows {
     bytes: [u64; CACHE_COUNT],
     lru: LruSizes,
     window: VecDeque<u32>,
+    window_bytes: u64,
     sample_bits: u8,
     blend: Blend,
     counts: Counts,
@@ -156,10 +159,13 @@ pub(crate) struct Shadows {
     advice: Option<Advice>,
 }
 
-/// Some keys that an eviction looks at.
-struct Draws {
-    keys: [u32; DRAWS],
-    count: usize,
+/// A key that an eviction looks at.
+#[derive(Clone, Copy)]
+struct Drawn {
+    key: u32,
+    caches: u8,
+    /// What its value is for each blend.
+    values: [Value; Blend::COUNT],
 }
 
 impl Shadows {
@@ -171,6 +177,7 @@ impl Shadows {
             bytes: [0; CACHE_COUNT],
             lru: LruSizes::default(),
             window: VecDeque::new(),
+            window_bytes: 0,
             sample_bits: 0,
             blend: Blend::FIRST,
             counts: Counts::default(),
@@ -280,13 +287,15 @@ impl Shadows {
     /// Returns a key that is in as few of the caches as any of some, and of those the one that was
     /// used least.
     fn least_known(&mut self, now: Tick) -> u32 {
-        let draws = self.draw();
+        let drawn = (0..DRAWS).map(|_| self.keys.sample(&mut self.random));
         let rank = |key: &u32| {
             let entry = self.keys.at(*key);
-            (entry.caches.count_ones(), entry.mark.logs(now).0)
+            let in_lru = u32::from(!self.lru.sizes_with(entry).is_empty());
+            (entry.caches.count_ones() + in_lru, entry.mark.logs(now).0)
         };
-        let drawn = draws.keys[..draws.count].iter().copied();
-        drawn.min_by_key(rank).expect("there are keys to draw from")
+        // The generator and the keys are parts of one value.
+        let drawn: Vec<u32> = drawn.collect();
+        drawn.into_iter().min_by_key(rank).expect("there are keys to draw from")
     }
 
     fn forget(&mut self, key: u32) {
@@ -302,6 +311,7 @@ impl Shadows {
         self.lru.remove(&mut self.keys, key);
         if std::mem::take(&mut self.keys.at_mut(key).is_newcomer) {
             self.window.retain(|one| *one != key);
+            self.window_bytes -= u64::from(self.keys.at(key).bytes);
         }
         self.keys.at_mut(key).was_missed = false;
     }
@@ -324,6 +334,9 @@ impl Shadows {
             self.bytes[cache] = self.bytes[cache] - u64::from(before) + u64::from(bytes);
         }
         self.lru.resize(&self.keys, key, bytes);
+        if self.keys.at(key).is_newcomer {
+            self.window_bytes = self.window_bytes - u64::from(before) + u64::from(bytes);
+        }
         self.keys.at_mut(key).bytes = bytes;
     }
 
@@ -370,94 +383,92 @@ impl Shadows {
             DOUBLE => capacity * 2,
             _ => capacity,
         };
-        let candidate = self.let_in(key);
-        let mut draws = None;
+        let candidates = self.let_in(key, capacity);
+        // Of the first look all caches see the same keys.
+        let mut first = Vec::new();
         for cache in (0..CACHE_COUNT).filter(|cache| missing & 1 << cache != 0) {
             if bytes > capacity_of(cache) {
                 continue;
             }
             self.keys.at_mut(key).caches |= 1 << cache;
             self.bytes[cache] += bytes;
-            self.shrink(key, cache, capacity_of(cache), candidate, &mut draws, now);
+            if self.bytes[cache] <= capacity_of(cache) {
+                continue;
+            }
+            if first.is_empty() {
+                first = self.look(&candidates, now);
+            }
+            self.shrink(key, cache, capacity_of(cache), &first, now);
         }
     }
 
-    /// Evicts from `cache` until it has no more than `capacity` bytes: the least of some keys and of
-    /// the `candidate`; of the first look all caches see the same keys.
-    fn shrink(
-        &mut self,
-        newcomer: u32,
-        cache: usize,
-        capacity: u64,
-        candidate: Option<u32>,
-        first: &mut Option<Draws>,
-        now: Tick,
-    ) {
-        let mut looks = 0;
-        while self.bytes[cache] > capacity {
-            let victim = match looks {
-                0 => {
-                    let draws = first.take().unwrap_or_else(|| self.draw());
-                    let victim = self.least(&draws, cache, candidate, now);
-                    *first = Some(draws);
-                    victim
-                }
-                _ => {
-                    let draws = self.draw();
-                    self.least(&draws, cache, candidate, now)
-                }
-            };
-            looks += u32::from(victim.is_none()) + u32::from(looks == 0);
-            if looks > LOOKS_MAX {
-                return self.take_out(newcomer, cache);
+    /// Evicts from `cache` until it has no more than `capacity` bytes: the least of the keys of
+    /// `first`, and then a few of those of each further look. Where that is not enough the newcomer
+    /// goes.
+    fn shrink(&mut self, newcomer: u32, cache: usize, capacity: u64, first: &[Drawn], now: Tick) {
+        if let Some(victim) = self.least(first, cache) {
+            self.take_out(victim, cache);
+        }
+        for _ in 0..LOOKS_MAX {
+            if self.bytes[cache] <= capacity {
+                return;
             }
-            if let Some(victim) = victim {
+            let mut drawn = self.look(&[], now);
+            for _ in 0..VICTIMS_PER_LOOK {
+                let victim = self.least(&drawn, cache).filter(|_| self.bytes[cache] > capacity);
+                let Some(victim) = victim else { break };
+                drawn.retain(|one| one.key != victim);
                 self.take_out(victim, cache);
             }
         }
+        self.take_out(newcomer, cache);
     }
 
-    fn least(
-        &self,
-        draws: &Draws,
-        cache: usize,
-        candidate: Option<u32>,
-        now: Tick,
-    ) -> Option<u32> {
+    /// Returns the key of the least value of those that `cache` has.
+    fn least(&self, drawn: &[Drawn], cache: usize) -> Option<u32> {
         let blend = match cache {
-            HALF | DOUBLE => self.blend,
-            _ => Blend::at(cache as u8),
+            HALF | DOUBLE => usize::from(self.blend.position()),
+            _ => cache,
         };
-        let drawn = draws.keys[..draws.count].iter().copied();
-        let drawn = drawn.filter(|key| !self.keys.at(*key).is_newcomer).chain(candidate);
-        let here = drawn.filter(|key| self.keys.at(*key).caches & 1 << cache != 0);
-        here.min_by_key(|key| {
-            let entry = self.keys.at(*key);
-            let bytes = u64::from(entry.bytes);
-            Value::of(entry.mark, bytes, Cost::ONE, now, blend, self.objective)
-        })
+        let here = drawn.iter().filter(|one| one.caches & 1 << cache != 0);
+        Some(here.min_by_key(|one| one.values[blend])?.key)
     }
 
-    /// Adds the key to the window, and returns the one that leaves it.
-    fn let_in(&mut self, key: u32) -> Option<u32> {
+    /// Looks at some keys, and at the candidates.
+    fn look(&mut self, candidates: &[u32], now: Tick) -> Vec<Drawn> {
+        let mut drawn = Vec::with_capacity(DRAWS + candidates.len());
+        for _ in 0..DRAWS {
+            let key = self.keys.sample(&mut self.random);
+            if !self.keys.at(key).is_newcomer {
+                drawn.push(self.drawn(key, now));
+            }
+        }
+        drawn.extend(candidates.iter().map(|key| self.drawn(*key, now)));
+        drawn
+    }
+
+    fn drawn(&self, key: u32, now: Tick) -> Drawn {
+        let Entry { mark, bytes, caches, .. } = *self.keys.at(key);
+        let values = Value::of_blends(mark, u64::from(bytes), now, self.objective);
+        Drawn { key, caches, values }
+    }
+
+    /// Adds the key to the window, and returns those that leave it: at once the key itself, if it is
+    /// larger than the window.
+    fn let_in(&mut self, key: u32, capacity: u64) -> Vec<u32> {
         if !std::mem::replace(&mut self.keys.at_mut(key).is_newcomer, true) {
+            self.window_bytes += u64::from(self.keys.at(key).bytes);
             self.window.push_back(key);
         }
-        if self.window.len() <= self.keys.len() / WINDOW_SHARE + 1 {
-            return None;
+        let mut candidates = Vec::new();
+        while self.window_bytes > capacity / WINDOW_SHARE {
+            let Some(candidate) = self.window.pop_front() else { break };
+            let entry = self.keys.at_mut(candidate);
+            entry.is_newcomer = false;
+            self.window_bytes -= u64::from(entry.bytes);
+            candidates.push(candidate);
         }
-        let candidate = self.window.pop_front()?;
-        self.keys.at_mut(candidate).is_newcomer = false;
-        Some(candidate)
-    }
-
-    fn draw(&mut self) -> Draws {
-        let mut draws = Draws { keys: [0; DRAWS], count: 0 };
-        if self.keys.len() > 0 {
-            draws.count = DRAWS;
-            draws.keys.iter_mut().for_each(|key| *key = self.keys.sample(&mut self.random));
-        }
-        draws
+        candidates
     }
 
     fn end_epoch(&mut self, setting: Setting) {

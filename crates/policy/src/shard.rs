@@ -14,7 +14,7 @@ use crate::window::Window;
 /// nothing.
 pub const SAMPLES: u32 = 16;
 
-/// How many samples a shard collects before it hands them to the shadow caches.
+/// How many samples a shard keeps while others hand over theirs; further ones are lost.
 const SAMPLES_KEPT: usize = 16;
 /// How many misses are taken to be answered by an insertion yet.
 const MISSES_MAX: u32 = 1024;
@@ -213,20 +213,20 @@ impl ShardPolicy {
 
     #[cold]
     fn sample(&mut self, hash: u64, bytes: u64, event: Event) {
-        if self.samples.len() == SAMPLES_KEPT && !self.hand_over() {
-            return;
+        if self.samples.len() < SAMPLES_KEPT {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            self.samples.push(Sample { hash, bytes, now: self.known.now, event });
         }
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.samples.push(Sample { hash, bytes, now: self.known.now, event });
+        if self.samples.len() >= self.known.samples_min as usize {
+            self.hand_over();
+        }
     }
 
-    /// Hands the samples to the shadow caches, if nobody else does; returns whether it did.
-    fn hand_over(&mut self) -> bool {
-        let is_taken = self.shared.observe(&self.samples);
-        if is_taken {
+    /// Hands the samples to the shadow caches, if nobody else does at this moment.
+    fn hand_over(&mut self) {
+        if self.shared.observe(&self.samples) {
             self.samples.clear();
         }
-        is_taken
     }
 
     fn forget(&mut self, hash: u64, bytes: u64, mark: Mark) {

@@ -16,10 +16,17 @@ use crate::value::{Blend, Objective, Value};
 
 /// A cache of fewer keys is taken for one of so many: its turnovers would be too short to count in.
 const KEYS_MIN: u64 = 64;
-/// After how many requests a shard adds them at the latest.
+/// After how many accesses a shard tells of them at the latest, ...
 const SETTLE_ACCESSES_MAX: u64 = 1024;
-/// How many ticks pass at most while all shards have requests that they have not added.
+/// ... and at the earliest, unless a tick is shorter: all shards write to the same line.
+const SETTLE_ACCESSES_MIN: u64 = 8;
+/// Between the two, each shard tells so often in a tick.
 const SETTLES_PER_TICK: u64 = 2;
+/// A turnover's samples are handed over in so many pieces by each shard at least: those of one piece
+/// follow each other, and one after the other they must not seem to come in bursts.
+const TURNOVER_SAMPLES: u64 = 32;
+/// How many samples a shard collects at most before it tries to hand them over.
+const SAMPLES_MIN_MAX: u64 = 8;
 /// The part of the distance to a victim's value that the level moves: one in so many.
 const LEVEL_SHARE: Log = 64;
 /// By how much a victim may be worth more than the usual one before another shard is asked.
@@ -67,6 +74,8 @@ pub(crate) struct Known {
     pub sample_mask: u64,
     /// After how many accesses to ask again.
     pub settle_accesses: u32,
+    /// How many samples to collect for the shadow caches.
+    pub samples_min: u32,
 }
 
 impl Shared {
@@ -130,23 +139,26 @@ impl Shared {
 
     /// Adds what happened to a shard, and returns what it has to know.
     pub(crate) fn settle(&self, happened: Happened) -> Known {
-        self.lookups.fetch_add(u64::from(happened.lookups), Ordering::Relaxed);
-        self.hits.fetch_add(u64::from(happened.hits), Ordering::Relaxed);
+        add(&self.lookups, u64::from(happened.lookups));
+        add(&self.hits, u64::from(happened.hits));
         // Two's complement: adding a negative number as an unsigned one subtracts.
-        self.keys.fetch_add(happened.keys as u64, Ordering::Relaxed);
-        self.bytes.fetch_add(happened.bytes as u64, Ordering::Relaxed);
+        add(&self.keys, happened.keys as u64);
+        add(&self.bytes, happened.bytes as u64);
         let turnover = self.keys_when_full();
         let step = (u64::from(TICKS_PER_TURNOVER) << 32) / turnover;
         let passed = step * u64::from(happened.accesses);
         let clock = self.clock.fetch_add(passed, Ordering::Relaxed).wrapping_add(passed);
         let tick_accesses = turnover / u64::from(TICKS_PER_TURNOVER);
+        let settle_min = SETTLE_ACCESSES_MIN.min(tick_accesses.max(1));
         let settle_accesses = tick_accesses / self.shard_count / SETTLES_PER_TICK;
+        let samples_max = turnover / TURNOVER_SAMPLES / self.shard_count;
         let sample_bits = self.sample_bits.load(Ordering::Relaxed);
         Known {
             now: (clock >> 32) as Tick,
             blend: self.blend(),
             sample_mask: sample_mask(sample_bits),
-            settle_accesses: settle_accesses.clamp(1, SETTLE_ACCESSES_MAX) as u32,
+            samples_min: (samples_max >> sample_bits).clamp(1, SAMPLES_MIN_MAX) as u32,
+            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as u32,
         }
     }
 
@@ -195,6 +207,13 @@ impl Shared {
         let capacity = self.capacity_bytes.load(Ordering::Relaxed);
         let full = u128::from(keys) * u128::from(capacity.max(bytes)) / u128::from(bytes);
         u64::try_from(full).unwrap_or(u64::MAX >> 16).clamp(KEYS_MIN, u64::MAX >> 16)
+    }
+}
+
+/// Adds, unless that would be a write for nothing to a line that all shards share.
+fn add(sum: &AtomicU64, number: u64) {
+    if number != 0 {
+        sum.fetch_add(number, Ordering::Relaxed);
     }
 }
 

@@ -116,6 +116,22 @@ impl Value {
         Value::weigh(blend.of(mark.rates(now)), bytes, cost, objective)
     }
 
+    /// Returns the value of a key for each blend.
+    pub(crate) fn of_blends(
+        mark: Mark,
+        bytes: u64,
+        now: Tick,
+        objective: Objective,
+    ) -> [Value; Blend::COUNT] {
+        let rates = mark.rates(now);
+        let size = logarithm::of(bytes) * objective.exponent() / OCTAVE;
+        let mut values = [Value(0); Blend::COUNT];
+        for (value, blend) in values.iter_mut().zip(Blend::all()) {
+            *value = Value(blend.of(rates) - size);
+        }
+        values
+    }
+
     /// Returns the value of a key that is used at a rate of 2^`rate` and takes `bytes`.
     #[inline]
     pub(crate) fn weigh(rate: Log, bytes: u64, cost: Cost, objective: Objective) -> Value {
