@@ -290,8 +290,10 @@ fn size_text(bytes: u64) -> String {
 fn curves(runs: &[Run]) -> Vec<picture::Curve> {
     let mut curves: Vec<picture::Curve> = Vec::new();
     for run in runs {
-        let point =
-            (run.capacity_bytes as f64 / f64::from(1 << 20), 100.0 - run.outcome.hit_rate() * 100.0);
+        let point = (
+            run.capacity_bytes as f64 / f64::from(1 << 20),
+            100.0 - run.outcome.hit_rate() * 100.0,
+        );
         match curves.iter_mut().find(|curve| curve.name == run.policy) {
             Some(curve) => curve.points.push(point),
             None => {

@@ -150,9 +150,8 @@ mod tests {
             lru.use_key(&mut keys, key, 100);
             uses.push(key);
             for (position, size) in [50, 100, 200].into_iter().enumerate() {
-                let found = (0..100).filter(|key| {
-                    lru.sizes_with(keys.at(*key)).contains(&position)
-                });
+                let found =
+                    (0..100).filter(|key| lru.sizes_with(keys.at(*key)).contains(&position));
                 let found: Vec<u32> = found.collect();
                 let expected = held(&uses, size, bytes_of);
                 // A key that was removed leaves room that only later keys fill.

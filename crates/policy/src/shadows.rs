@@ -22,7 +22,7 @@ use crate::shared::sample_mask;
 use crate::value::{Blend, Objective, Value};
 
 /// Keys that the cache would hold are followed in such a number at most, ...
-const KEYS_MAX: u64 = 1024;
+const KEYS_MAX: u64 = 2048;
 /// ... or in this one where a part of 2^-6 of them are more.
 const KEYS_MANY: u64 = 8192;
 const BITS_MANY: u8 = 6;
@@ -384,14 +384,14 @@ impl Shadows {
             _ => capacity,
         };
         let candidates = self.let_in(key, capacity);
-        // Of the first look all caches see the same keys.
-        let mut first = Vec::new();
-        for cache in (0..CACHE_COUNT).filter(|cache| missing & 1 << cache != 0) {
-            if bytes > capacity_of(cache) {
-                continue;
-            }
+        let fits = |cache: &usize| missing & 1 << cache != 0 && bytes <= capacity_of(*cache);
+        for cache in (0..CACHE_COUNT).filter(fits) {
             self.keys.at_mut(key).caches |= 1 << cache;
             self.bytes[cache] += bytes;
+        }
+        // Of the first look all caches see the same keys, the newcomer where it is a candidate.
+        let mut first = Vec::new();
+        for cache in (0..CACHE_COUNT).filter(fits) {
             if self.bytes[cache] <= capacity_of(cache) {
                 continue;
             }

@@ -5,8 +5,8 @@
 //! that a shard tries to take once it has some samples, and otherwise tries again later: no request
 //! waits for another.
 
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::logarithm::{Log, OCTAVE};
 use crate::mark::{TICKS_PER_TURNOVER, Tick};

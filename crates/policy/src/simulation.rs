@@ -122,7 +122,11 @@ pub struct Setup {
 
 /// The policies.
 pub const POLICIES: &[Policy] = &[
-    Policy { name: "lru", about: "least recently used", make: |setup| Box::new(lru::Lru::new(setup)) },
+    Policy {
+        name: "lru",
+        about: "least recently used",
+        make: |setup| Box::new(lru::Lru::new(setup)),
+    },
     Policy {
         name: "redis-lru",
         about: "Redis's: the least recently used of 5 samples and 16 remembered",

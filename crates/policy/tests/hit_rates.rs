@@ -100,7 +100,8 @@ fn estimated_and_real(made: &Made, capacity_bytes: u64, shard_count: u32) -> (Ad
     };
     let (now, advice) = adaptive(capacity_bytes);
     let (half, double) = (capacity_bytes / 2, capacity_bytes * 2);
-    let real = [now, adaptive(half).0, adaptive(double).0, lru(capacity_bytes), lru(half), lru(double)];
+    let real =
+        [now, adaptive(half).0, adaptive(double).0, lru(capacity_bytes), lru(half), lru(double)];
     (advice.expect("enough has been seen"), real)
 }
 

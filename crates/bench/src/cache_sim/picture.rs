@@ -41,7 +41,8 @@ pub(super) fn draw(path: &Path, title: &str, curves: &[Curve]) -> anyhow::Result
     let sizes = || curves.iter().flat_map(|curve| curve.points.iter().map(|(size, _)| *size));
     let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
     ensure!(least < most, "a picture needs two sizes at least: name them with --sizes");
-    paint(path, title, curves, (least, most)).map_err(|error| anyhow!("{}: {error}", path.display()))
+    paint(path, title, curves, (least, most))
+        .map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
 fn paint(
@@ -68,9 +69,7 @@ fn paint(
         let is_own = curve.name.starts_with("adaptive");
         let line = LineSeries::new(curve.points.iter().copied(), width(colour, is_own));
         let series = chart.draw_series(line)?.label(&curve.name);
-        series.legend(move |(x, y)| {
-            PathElement::new([(x, y), (x + 20, y)], width(colour, is_own))
-        });
+        series.legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], width(colour, is_own)));
     }
     chart
         .configure_series_labels()
@@ -94,7 +93,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("forebay-picture-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("the folder is made");
         let path = folder.join("curves.svg");
-        let curve = |name: &str| Curve { name: name.to_owned(), points: vec![(1.0, 90.0), (64.0, 20.0)] };
+        let curve =
+            |name: &str| Curve { name: name.to_owned(), points: vec![(1.0, 90.0), (64.0, 20.0)] };
         draw(&path, "a trace", &[curve("lru"), curve("adaptive")]).expect("it is drawn");
         let text = std::fs::read_to_string(&path).expect("it is there");
         std::fs::remove_dir_all(&folder).expect("the folder is removed");

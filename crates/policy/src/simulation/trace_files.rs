@@ -467,8 +467,11 @@ mod tests {
             ("100", "line 1: the number of blocks is missing"),
             ("1 2\nx 2", "line 2: the first block is 'x', which is no number from 0"),
             ("1 9999999", "line 1: the number of blocks is 9999999, more than 1048576"),
-            ("18446744073709551615 1", "line 1: the first block is 18446744073709551615, more \
-              than 18446744073708503039"),
+            (
+                "18446744073709551615 1",
+                "line 1: the first block is 18446744073709551615, more \
+              than 18446744073708503039",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(refusal(Format::Arc, text), expected);
