@@ -15,7 +15,8 @@
 use crate::mark::{Mark, Tick};
 
 const GHOSTS_PER_BUCKET: usize = 10;
-const BUCKETS_PER_CHUNK: usize = 64;
+/// A shard of few keys should not pay for many: 1 KiB.
+const BUCKETS_PER_CHUNK: usize = 16;
 /// What a ghost takes, in bytes, with its part of what a bucket leaves empty.
 pub const BYTES_PER_GHOST: u64 = size_of::<Bucket>() as u64 / GHOSTS_PER_BUCKET as u64;
 

@@ -3,12 +3,12 @@
 //! A fixed part of all keys, chosen by their hashes (as SHARDS does), is followed in caches without
 //! values whose size is the same part of the real one. One cache for each blend finds which blend
 //! does best: at the end of each epoch of two turnovers the one with the most hits, of which those
-//! of earlier epochs count half each time, is put in force if it leads by a thousandth. Two more
+//! of earlier epochs count half each time, is put in force if it leads by more than chance. Two more
 //! use the blend in force with half and with twice the memory, and a list in the order of use gives
 //! the hits of LRU at all three sizes. They share what they know of the keys: sizes and marks.
 //!
-//! So few keys are followed that the shadows take at most a 64th of the cache's memory, or 160 KiB
-//! where that is more, and at most 2 MiB. When there are too many the part is halved, and those
+//! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or
+//! 80 KiB where that is more, and at most 2 MiB. When there are too many the part is halved, and those
 //! that are out of it are forgotten.
 
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ const KEYS_FEW: u64 = 512;
 /// What the shadows take at most: this part of the cache, ...
 const MEMORY_SHARE: u64 = 64;
 /// ... or what so many keys take.
-const KEYS_LEAST: u64 = 1024;
+const KEYS_LEAST: u64 = 512;
 /// Keys that are known for each one that the cache would hold: the larger cache has twice as many,
 /// and those that went are remembered for a while.
 const KNOWN_PER_KEY: u64 = 4;
@@ -49,8 +49,10 @@ const WINDOW_SHARE: u64 = 100;
 
 /// Turnovers in an epoch.
 const EPOCH_TURNOVERS: u64 = 2;
-/// A blend has to lead by one in so many requests.
+/// A blend has to lead by one in so many requests, ...
 const LEAD_SHARE: u64 = 1000;
+/// ... and by this part of the root of their number: as much is chance.
+const LEAD_SPREAD: u64 = 4;
 /// Epochs before there is advice.
 const ADVICE_EPOCHS_MIN: u64 = 3;
 
@@ -421,7 +423,9 @@ impl Shadows {
                 self.take_out(victim, cache);
             }
         }
-        self.take_out(newcomer, cache);
+        if self.bytes[cache] > capacity {
+            self.take_out(newcomer, cache);
+        }
     }
 
     /// Returns the key of the least value of those that `cache` has.
@@ -479,7 +483,9 @@ impl Shadows {
         let best = Blend::all().max_by_key(|blend| gains[usize::from(blend.position())]);
         let best = best.expect("there are blends");
         let of = |blend: Blend| gains[usize::from(blend.position())];
-        if of(best) - of(self.blend) > self.counts.gain / LEAD_SHARE {
+        let Counts { gain, requests, .. } = self.counts;
+        let lead = gain / LEAD_SHARE + gain / (LEAD_SPREAD * requests.isqrt().max(1));
+        if of(best) - of(self.blend) > lead {
             self.blend = best;
         }
         self.advice = self.advise();
@@ -487,9 +493,12 @@ impl Shadows {
         self.measured = (self.measured.0 / 2, self.measured.1 / 2);
     }
 
-    /// Returns what the hit rate would be otherwise: the one that was measured, and how many more or
-    /// fewer hits a shadow has than that of the blend in force. What is peculiar to the keys that are
-    /// followed is the same in both.
+    /// Returns what the hit rate would be otherwise.
+    ///
+    /// For other memory: the one that was measured, and how many more or fewer hits a shadow has than
+    /// that of the blend in force. What is peculiar to the shadows is the same in both. The list of
+    /// LRU is exact for its keys: its hits count, and those requests that the keys have too few or
+    /// too many, for hits (as in SHARDS: it is the most popular keys that are among them or not).
     fn advise(&self) -> Option<Advice> {
         let (counts, (lookups, real_hits)) = (&self.counts, self.measured);
         if self.epochs < ADVICE_EPOCHS_MIN || lookups == 0 {
@@ -497,17 +506,19 @@ impl Shadows {
         }
         let (hits, now) = (counts.hits, real_hits as f64 / lookups as f64);
         let here = hits[usize::from(self.blend.position())] as f64;
-        let lookups = lookups as f64 / (1_u64 << self.sample_bits) as f64;
-        let rate = |hits: u64| (now + (hits as f64 - here) / lookups).clamp(0.0, 1.0);
+        let expected = lookups as f64 / (1_u64 << self.sample_bits) as f64;
+        let rate = |hits: u64| (now + (hits as f64 - here) / expected).clamp(0.0, 1.0);
+        let lacking = expected - counts.requests as f64;
+        let lru = counts.lru_hits.map(|hits| ((hits as f64 + lacking) / expected).clamp(0.0, 1.0));
         let mut blends = [0.0; Blend::COUNT];
         (0..Blend::COUNT).for_each(|index| blends[index] = rate(hits[index]));
         Some(Advice {
             now,
             half_memory: rate(hits[HALF]),
             double_memory: rate(hits[DOUBLE]),
-            lru: rate(counts.lru_hits[1]),
-            lru_half_memory: rate(counts.lru_hits[0]),
-            lru_double_memory: rate(counts.lru_hits[2]),
+            lru: lru[1],
+            lru_half_memory: lru[0],
+            lru_double_memory: lru[2],
             blends,
             requests: counts.requests,
         })

@@ -120,7 +120,7 @@ fn estimates_for_other_memory_and_for_lru_are_near_what_simulations_find() {
         ];
         for (estimated, real) in estimated.iter().zip(real) {
             let error = estimated * 100.0 - real;
-            assert!(error.abs() < 4.0, "{workload}: {advice:?}, not {real}");
+            assert!(error.abs() < 5.0, "{workload}: {advice:?}, not {real}");
         }
     }
 }
