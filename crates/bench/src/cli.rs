@@ -554,19 +554,7 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
-        Command::CacheSim(arguments) => Simulation {
-            trace: arguments.trace,
-            format: arguments.format,
-            policies: arguments.policies,
-            sizes: arguments.sizes,
-            overhead_bytes: arguments.overhead,
-            warm_up_percent: arguments.warm_up,
-            requests_max: arguments.requests_max,
-            seed: arguments.seed,
-            picture: arguments.picture,
-            results: record::folder(arguments.results.results),
-        }
-        .run(),
+        Command::CacheSim(arguments) => cache_sim(arguments),
         Command::Reader(arguments) => Reads {
             server: demo::server(arguments.forebay.as_deref())?,
             key_count: arguments.keys,
@@ -597,6 +585,22 @@ pub fn run() -> anyhow::Result<()> {
             server_process::keep(&folder, &program, &arguments)
         }
     }
+}
+
+fn cache_sim(arguments: CacheSimArguments) -> anyhow::Result<()> {
+    Simulation {
+        trace: arguments.trace,
+        format: arguments.format,
+        policies: arguments.policies,
+        sizes: arguments.sizes,
+        overhead_bytes: arguments.overhead,
+        warm_up_percent: arguments.warm_up,
+        requests_max: arguments.requests_max,
+        seed: arguments.seed,
+        picture: arguments.picture,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
 }
 
 fn seconds(number: f64) -> anyhow::Result<Duration> {

@@ -2,15 +2,14 @@
 //!
 //! A table of buckets of one cache line, each with ten ghosts of six bytes. A key has one bucket; a
 //! ghost that comes to a full one takes the place of the one that is worth least. The table grows
-//! and shrinks by a bucket at a time (linear hashing). A bucket that splits gives both halves all of
-//! its ghosts, as a ghost does not tell which half is its own; those in the wrong one are never
+//! and shrinks by a bucket at a time (linear hashing). A bucket that splits gives both halves all
+//! of its ghosts, as a ghost does not tell which half is its own; those in the wrong one are never
 //! found, and go first or soon.
 //!
 //! ```text
 //! tag  15 bits of the key's hash, 1 bit: a lookup missed the key after it went
-//! ```
-//! A key is taken for another one in 3,300 lookups of a full bucket; then it begins with the other's
-//! counters.
+//! ``` A key is taken for another one in 3,300 lookups of a full bucket; then it begins with the
+//! other's counters.
 
 use crate::mark::{Mark, Tick};
 

@@ -4,11 +4,11 @@
 //! entry, which forget slowly and fast; how much weight each has, shadow caches find out at run
 //! time. `docs/internals/cache-policy.md` says how it works and what it achieves.
 //!
-//! *Layout*: `mark.rs` is what an entry keeps, `value.rs` what a key is worth by it, `shard.rs` what
-//! an engine calls. A shard has `ghosts.rs` and `window.rs`; all shards share `shared.rs`, and with
-//! it the shadow caches: `shadows.rs` over `sampled_keys.rs` and `lru_sizes.rs`. `logarithm.rs`
-//! computes, `scatter.rs` hashes. `simulation.rs` and its folder, a feature, replay traces to a cache
-//! that is attached to the policy, and to others.
+//! *Layout*: `mark.rs` is what an entry keeps, `value.rs` what a key is worth by it, `shard.rs`
+//! what an engine calls. A shard has `ghosts.rs` and `window.rs`; all shards share `shared.rs`, and
+//! with it the shadow caches: `shadows.rs` over `sampled_keys.rs` and `lru_sizes.rs`.
+//! `logarithm.rs` computes, `scatter.rs` hashes. `simulation.rs` and its folder, a feature, replay
+//! traces to a cache that is attached to the policy, and to others.
 //! *Invariants*: all is a function of its inputs: same calls, same seeds, same results. No counter
 //! wraps. What the parts take is bounded by what the keys take, and they tell it.
 //! *Not here*: keys, values, and how an engine draws a random entry.
@@ -33,12 +33,13 @@
 //! | memory is counted | [`ShardPolicy::memory_bytes`] and [`Shared::memory_bytes`] |
 //! | somebody asks what other memory would do | [`Shared::advice`] |
 //!
-//! To evict from a shard, the engine draws [`SAMPLES`] of its entries and leaves out those for which
-//! [`ShardPolicy::is_new`] holds. It asks [`ShardPolicy::leave_window`] until that returns nothing,
-//! a few times at most, and looks up the keys of the hashes that it gets: those that are still there
-//! are candidates too. The candidate with the least [`ShardPolicy::value`] goes. If
-//! [`ShardPolicy::should_ask_another`] holds for that value, the engine first looks in another shard
-//! in the same way, and evicts the lesser one of both. `simulation/adaptive.rs` does all this.
+//! To evict from a shard, the engine draws [`SAMPLES`] of its entries and leaves out those for
+//! which [`ShardPolicy::is_new`] holds. It asks [`ShardPolicy::leave_window`] until that returns
+//! nothing, a few times at most, and looks up the keys of the hashes that it gets: those that are
+//! still there are candidates too. The candidate with the least [`ShardPolicy::value`] goes. If
+//! [`ShardPolicy::should_ask_another`] holds for that value, the engine first looks in another
+//! shard in the same way, and evicts the lesser one of both. `simulation/adaptive.rs` does all
+//! this.
 //!
 //! What an engine remembers from choice to choice it ranks by [`Value::rank`]. As long as a key is
 //! not used and the blend stays, its value falls and its rank rises.

@@ -46,8 +46,8 @@ impl LruSizes {
         if self.oldest[0] == NONE {
             self.oldest[0] = key;
         }
-        for part in 0..SIZE_COUNT {
-            let size = (capacity / 2).saturating_mul(HALVES[part]);
+        for (part, halves) in HALVES.iter().enumerate() {
+            let size = (capacity / 2).saturating_mul(*halves);
             while self.bytes[..=part].iter().sum::<u64>() > size && self.oldest[part] != NONE {
                 self.pass_on(keys, part);
             }

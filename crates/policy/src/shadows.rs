@@ -3,12 +3,13 @@
 //! A fixed part of all keys, chosen by their hashes (as SHARDS does), is followed in caches without
 //! values whose size is the same part of the real one. One cache for each blend finds which blend
 //! does best: at the end of each epoch of two turnovers the one with the most hits, of which those
-//! of earlier epochs count half each time, is put in force if it leads by more than chance. Two more
-//! use the blend in force with half and with twice the memory, and a list in the order of use gives
-//! the hits of LRU at all three sizes. They share what they know of the keys: sizes and marks.
+//! of earlier epochs count half each time, is put in force if it leads by more than chance. Two
+//! more use the blend in force with half and with twice the memory, and a list in the order of use
+//! gives the hits of LRU at all three sizes. They share what they know of the keys: sizes and
+//! marks.
 //!
-//! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or
-//! 80 KiB where that is more, and at most 2 MiB. When there are too many the part is halved, and those
+//! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or 80
+//! KiB where that is more, and at most 2 MiB. When there are too many the part is halved, and those
 //! that are out of it are forgotten.
 
 use std::collections::VecDeque;
@@ -457,8 +458,8 @@ impl Shadows {
         Drawn { key, caches, values }
     }
 
-    /// Adds the key to the window, and returns those that leave it: at once the key itself, if it is
-    /// larger than the window.
+    /// Adds the key to the window, and returns those that leave it: at once the key itself, if it
+    /// is larger than the window.
     fn let_in(&mut self, key: u32, capacity: u64) -> Vec<u32> {
         if !std::mem::replace(&mut self.keys.at_mut(key).is_newcomer, true) {
             self.window_bytes += u64::from(self.keys.at(key).bytes);
@@ -495,10 +496,11 @@ impl Shadows {
 
     /// Returns what the hit rate would be otherwise.
     ///
-    /// For other memory: the one that was measured, and how many more or fewer hits a shadow has than
-    /// that of the blend in force. What is peculiar to the shadows is the same in both. The list of
-    /// LRU is exact for its keys: its hits count, and those requests that the keys have too few or
-    /// too many, for hits (as in SHARDS: it is the most popular keys that are among them or not).
+    /// For other memory: the one that was measured, and how many more or fewer hits a shadow has
+    /// than that of the blend in force. What is peculiar to the shadows is the same in both. The
+    /// list of LRU is exact for its keys: its hits count, and those requests that the keys have too
+    /// few or too many, for hits (as in SHARDS: it is the most popular keys that are among them or
+    /// not).
     fn advise(&self) -> Option<Advice> {
         let (counts, (lookups, real_hits)) = (&self.counts, self.measured);
         if self.epochs < ADVICE_EPOCHS_MIN || lookups == 0 {

@@ -22,8 +22,8 @@ const SETTLE_ACCESSES_MAX: u64 = 1024;
 const SETTLE_ACCESSES_MIN: u64 = 8;
 /// Between the two, each shard tells so often in a tick.
 const SETTLES_PER_TICK: u64 = 2;
-/// A turnover's samples are handed over in so many pieces by each shard at least: those of one piece
-/// follow each other, and one after the other they must not seem to come in bursts.
+/// A turnover's samples are handed over in so many pieces by each shard at least: those of one
+/// piece follow each other, and one after the other they must not seem to come in bursts.
 const TURNOVER_SAMPLES: u64 = 32;
 /// How many samples a shard collects at most before it tries to hand them over.
 const SAMPLES_MIN_MAX: u64 = 8;

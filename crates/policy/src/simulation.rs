@@ -102,6 +102,7 @@ pub fn replay(trace: &Trace, cache: &mut dyn Cache, warm_up: usize) -> Outcome {
 }
 
 /// A policy that can be simulated.
+#[derive(Debug)]
 pub struct Policy {
     pub name: &'static str,
     /// What it is, in a few words.

@@ -67,7 +67,8 @@ const SHARES: [(Log, Log); Blend::COUNT] =
 impl Blend {
     /// How many there are.
     pub const COUNT: usize = 5;
-    /// The one to begin with: the slow counter alone, until another one has shown that it does better.
+    /// The one to begin with: the slow counter alone, until another one has shown that it does
+    /// better.
     pub const FIRST: Blend = Blend(0);
 
     /// Returns all blends, from the slow counter alone to the fast one alone.

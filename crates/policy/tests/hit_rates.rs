@@ -85,8 +85,8 @@ fn one_seed_gives_one_result() {
     }
 }
 
-/// Returns what the policy estimated at the end of a replay with `capacity_bytes`, and the hit rates
-/// of the second half that there were, all in percent.
+/// Returns what the policy estimated at the end of a replay with `capacity_bytes`, and the hit
+/// rates of the second half that there were, all in percent.
 fn estimated_and_real(made: &Made, capacity_bytes: u64, shard_count: u32) -> (Advice, [f64; 6]) {
     let attachment = Attachment { shard_count, ..Attachment::default() };
     let of_size = |capacity_bytes| Setup { capacity_bytes, ..setup(made) };

@@ -234,7 +234,7 @@ impl Cache for AdaptiveCache {
     fn request(&mut self, request: Request) -> bool {
         let Request { key, bytes, .. } = request;
         let shard = self.shard_of(key);
-        if self.requests % COUNTING_REQUESTS == 0 {
+        if self.requests.is_multiple_of(COUNTING_REQUESTS) {
             self.count_policy_bytes();
         }
         self.requests += 1;

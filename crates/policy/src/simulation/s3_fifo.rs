@@ -1,4 +1,5 @@
-//! S3-FIFO (Yang et al., SOSP 2023): a small queue of a tenth, a main queue, ghosts for the main one.
+//! S3-FIFO (Yang et al., SOSP 2023): a small queue of a tenth, a main queue, ghosts for the main
+//! one.
 
 use crate::simulation::lists::Lists;
 use crate::simulation::{Cache, Request, Setup};

@@ -1,11 +1,12 @@
 //! Traces in files: plain `time,key,size`, libCacheSim's oracleGeneral, ARC's and Twitter's.
 //!
-//! | format | what a request is |
-//! | --- | --- |
-//! | `csv` | a line `time,key,size`; further columns are ignored, and so are lines that begin with `#` and a first line whose time is not a number |
-//! | `oracle` | 24 bytes: time `u32`, key `u64`, size `u32`, next access `i64` (ignored) |
-//! | `arc` | a line `start count ...`: so many blocks of 512 bytes |
-//! | `twitter` | a line `time,key,key size,value size,client,operation,TTL`; `get` and `gets` are requests. Other operations tell the size of the key; where a `get` says 0 for the value, the last one told counts |
+//! * `csv`: a line `time,key,size` is a request. Further columns are ignored, and so are lines that
+//!   begin with `#` and a first line whose time is not a number.
+//! * `oracle`: 24 bytes are one: time `u32`, key `u64`, size `u32`, next access `i64` (ignored).
+//! * `arc`: a line `start count ...` asks for so many blocks of 512 bytes.
+//! * `twitter`: a line `time,key,key size,value size,client,operation,TTL` is one if the operation
+//!   is `get` or `gets`. Others tell the size of the key; where a `get` says 0 for the value, the
+//!   last one told counts.
 //!
 //! Times are seconds; the first is 0. A reader takes nothing for granted: what does not fit is an
 //! error with the line or the record.
