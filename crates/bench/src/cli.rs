@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use policy::simulation::trace_files::Format;
 use serde_json::json;
 
+use crate::cache_sim::{CacheSize, Contender, Simulation};
 use crate::churn::Churn;
 use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
@@ -54,6 +56,9 @@ enum Command {
     Small(SmallArguments),
     /// Starts Forebay and another server and compares how often their full caches have a key
     HitRate(HitRateArguments),
+    /// Replays a trace to simulated caches under several eviction policies and compares their hit
+    /// rates; starts no server
+    CacheSim(CacheSimArguments),
     /// Starts Forebay and measures reads through its shared memory
     Reader(ReaderArguments),
     /// Starts Forebay twice and measures what clients that are killed cost its other clients; needs
@@ -392,6 +397,46 @@ struct HitRateArguments {
 }
 
 #[derive(Args)]
+struct CacheSimArguments {
+    /// A file, or a workload: seed, seed-512k, seed-1k, zipf-large, zipf-0.9, zipf-1.0, zipf-1.1,
+    /// scan, tiny-scan, loop, births, shift-slow, shift-fast, shift-abrupt, diurnal
+    trace: String,
+    /// csv (time,key,size), oracle (libCacheSim's oracleGeneral), arc or twitter; guessed if not
+    /// given
+    #[arg(long)]
+    format: Option<Format>,
+    /// lru, redis-lru, redis-lfu, slru, arc, s3-fifo, sieve, gdsf, w-tinylfu, adaptive,
+    /// adaptive-64 (64 shards), adaptive:<shards>[:<samples>]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "lru,redis-lru,redis-lfu,slru,arc,s3-fifo,sieve,gdsf,w-tinylfu,adaptive,\
+                         adaptive-64"
+    )]
+    policies: Vec<Contender>,
+    /// Sizes of the cache, as 64mb, or as 5% of all keys; the workload's own if not given, or seven
+    /// shares from 1 % to 80 % of a file's keys
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<CacheSize>,
+    /// Bytes that each key takes beside its size
+    #[arg(long, default_value_t = 0)]
+    overhead: u32,
+    /// The first requests fill the caches and are not counted, in percent
+    #[arg(long, default_value_t = 50)]
+    warm_up: u8,
+    /// Reads no more than so many requests
+    #[arg(long, default_value_t = 100_000_000)]
+    requests_max: usize,
+    #[arg(long, default_value_t = 47)]
+    seed: u64,
+    /// Draws the curves of misses over sizes, as SVG
+    #[arg(long)]
+    picture: Option<PathBuf>,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct ReaderArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -521,6 +566,7 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
+        Command::CacheSim(arguments) => cache_sim(arguments),
         Command::Reader(arguments) => Reads {
             server: demo::server(arguments.forebay.as_deref())?,
             key_count: arguments.keys,
@@ -551,6 +597,22 @@ pub fn run() -> anyhow::Result<()> {
             server_process::keep(&folder, &program, &arguments)
         }
     }
+}
+
+fn cache_sim(arguments: CacheSimArguments) -> anyhow::Result<()> {
+    Simulation {
+        trace: arguments.trace,
+        format: arguments.format,
+        policies: arguments.policies,
+        sizes: arguments.sizes,
+        overhead_bytes: arguments.overhead,
+        warm_up_percent: arguments.warm_up,
+        requests_max: arguments.requests_max,
+        seed: arguments.seed,
+        picture: arguments.picture,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
 }
 
 fn seconds(number: f64) -> anyhow::Result<Duration> {

@@ -5,6 +5,7 @@
 //! `accounting.rs` reads what they used. `compare.rs`, `memory_per_key.rs`, `small.rs`, `churn.rs`,
 //! `memory_limits.rs`, `hit_rate.rs`, `one_sided_reads.rs`, `kills.rs`, `local.rs`, `pipeline.rs`,
 //! `instructions.rs` and `demo.rs` are the commands, `read_cost.rs` times one read for the last;
+//! `cache_sim.rs` simulates eviction policies without a server.
 //! `tables.rs` and `recipes.rs` hold the rows that are published, each a cycle of one connection;
 //! `cli.rs` is the command line, `record.rs` writes them down.
 //! *Invariants*: nothing is allocated per operation while a load runs. A server that this crate
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod cache_sim;
 pub mod churn;
 pub mod cli;
 pub mod collection_reads;

@@ -64,13 +64,14 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 11] = [
+const RECORDING: [&str; 12] = [
     "compare",
     "memory",
     "small",
     "churn",
     "limits",
     "hit-rate",
+    "cache-sim",
     "reader",
     "kills",
     "local",

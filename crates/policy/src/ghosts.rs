@@ -1,0 +1,259 @@
+//! Ghosts: the marks of keys that have gone, so that a key that comes back is known.
+//!
+//! A table of buckets of one cache line, each with ten ghosts of six bytes. A key has one bucket; a
+//! ghost that comes to a full one takes the place of the one that is worth least. The table grows
+//! and shrinks by a bucket at a time (linear hashing). A bucket that splits gives both halves all
+//! of its ghosts, as a ghost does not tell which half is its own; those in the wrong one are never
+//! found, and go first or soon.
+//!
+//! ```text
+//! tag  15 bits of the key's hash, 1 bit: a lookup missed the key after it went
+//! ``` A key is taken for another one in 3,300 lookups of a full bucket; then it begins with the
+//! other's counters.
+
+use crate::mark::{Mark, Tick};
+
+const GHOSTS_PER_BUCKET: usize = 10;
+/// A shard of few keys should not pay for many: 1 KiB.
+const BUCKETS_PER_CHUNK: usize = 16;
+/// What a ghost takes, in bytes, with its part of what a bucket leaves empty.
+pub const BYTES_PER_GHOST: u64 = size_of::<Bucket>() as u64 / GHOSTS_PER_BUCKET as u64;
+
+/// The bit of a tag that says that a lookup has counted already.
+const MISSED: u16 = 1 << 15;
+/// Ghosts that seem older than this are about to seem new: they go.
+const AGE_MAX: Tick = 3 << 14;
+
+#[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
+struct Bucket {
+    /// 0 where there is no ghost.
+    tags: [u16; GHOSTS_PER_BUCKET],
+    stamps: [Tick; GHOSTS_PER_BUCKET],
+    slow: [u8; GHOSTS_PER_BUCKET],
+    fast: [u8; GHOSTS_PER_BUCKET],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+impl Bucket {
+    fn find(&self, tag: u16) -> Option<usize> {
+        self.tags.iter().position(|one| one & !MISSED == tag)
+    }
+
+    fn mark(&self, slot: usize) -> Mark {
+        Mark::new(self.slow[slot], self.fast[slot], self.stamps[slot])
+    }
+
+    fn put(&mut self, slot: usize, tag: u16, mark: Mark) {
+        self.tags[slot] = tag;
+        self.stamps[slot] = mark.stamp();
+        (self.slow[slot], self.fast[slot]) = mark.counters();
+    }
+
+    /// Returns a free slot, or the one of the ghost that is worth least.
+    fn victim(&self, now: Tick) -> usize {
+        let worth = |slot: &usize| {
+            let mark = self.mark(*slot);
+            match self.tags[*slot] == 0 || mark.age(now) > AGE_MAX {
+                true => i64::MIN,
+                false => i64::from(mark.logs(now).0) << 16 | i64::from(!mark.age(now)),
+            }
+        };
+        (0..GHOSTS_PER_BUCKET).min_by_key(worth).expect("a bucket has slots")
+    }
+}
+
+/// The ghosts of one shard.
+#[derive(Debug, Default)]
+pub struct Ghosts {
+    chunks: Vec<Box<[Bucket]>>,
+    bucket_count: usize,
+}
+
+impl Ghosts {
+    /// Notes that a lookup did not find the key of `hash`, which counts as an access if there is a
+    /// ghost of it.
+    pub fn miss(&mut self, hash: u64, now: Tick, random: u32) {
+        let Some((bucket, slot)) = self.find(hash) else { return };
+        let mark = bucket.mark(slot).used(now, random);
+        bucket.put(slot, tag_of(hash) | MISSED, mark);
+    }
+
+    /// Takes out the ghost of the key of `hash`, which is there again, and returns its mark; the
+    /// access that brought it back has been counted.
+    pub fn take(&mut self, hash: u64, now: Tick, random: u32) -> Option<Mark> {
+        let (bucket, slot) = self.find(hash)?;
+        let (mark, was_missed) = (bucket.mark(slot), bucket.tags[slot] & MISSED != 0);
+        bucket.tags[slot] = 0;
+        Some(if was_missed { mark } else { mark.used(now, random) })
+    }
+
+    /// Remembers the mark of the key of `hash`, which goes.
+    pub fn remember(&mut self, hash: u64, mark: Mark, now: Tick) {
+        let tag = tag_of(hash);
+        let Some(bucket) = self.bucket(hash) else { return };
+        let slot = bucket.find(tag).unwrap_or_else(|| bucket.victim(now));
+        bucket.put(slot, tag, mark);
+    }
+
+    /// Grows or shrinks by a few buckets if there is room for fewer or far more than
+    /// `ghost_count`. Called with each key that comes or goes, it keeps up with what the shard has.
+    pub fn fit(&mut self, ghost_count: u64) {
+        const BUCKETS_PER_CALL: usize = 2;
+        let wanted = ghost_count.div_ceil(GHOSTS_PER_BUCKET as u64) as usize;
+        for _ in 0..BUCKETS_PER_CALL {
+            if self.bucket_count < wanted {
+                self.split();
+            } else if self.bucket_count > wanted + wanted / 8 + 1 {
+                self.merge();
+            }
+        }
+    }
+
+    /// Forgets all ghosts.
+    pub fn clear(&mut self) {
+        *self = Ghosts::default();
+    }
+
+    /// Returns the memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let chunk_bytes = BUCKETS_PER_CHUNK * size_of::<Bucket>();
+        (self.chunks.len() * chunk_bytes + self.chunks.capacity() * size_of::<Box<[Bucket]>>())
+            as u64
+    }
+
+    fn split(&mut self) {
+        let index = self.bucket_count;
+        if index == self.chunks.len() * BUCKETS_PER_CHUNK {
+            self.chunks.push(vec![Bucket::default(); BUCKETS_PER_CHUNK].into());
+        }
+        self.bucket_count += 1;
+        let copy = match parent(index) {
+            Some(parent) => self.at(parent).clone(),
+            None => Bucket::default(),
+        };
+        *self.at(index) = copy;
+    }
+
+    /// Gives up the last bucket; its ghosts take the place of those in its parent that are worth
+    /// nothing.
+    fn merge(&mut self) {
+        let Some(index) = self.bucket_count.checked_sub(1) else { return };
+        let last = self.at(index).clone();
+        if let Some(parent) = parent(index) {
+            let bucket = self.at(parent);
+            for slot in (0..GHOSTS_PER_BUCKET).filter(|slot| last.tags[*slot] != 0) {
+                let free = bucket.tags.iter().position(|tag| *tag == 0);
+                let is_new = bucket.find(last.tags[slot] & !MISSED).is_none();
+                if let Some(free) = free.filter(|_| is_new) {
+                    bucket.put(free, last.tags[slot], last.mark(slot));
+                }
+            }
+        }
+        self.bucket_count = index;
+        self.chunks.truncate(index.div_ceil(BUCKETS_PER_CHUNK));
+        self.chunks.shrink_to(index.div_ceil(BUCKETS_PER_CHUNK) * 2);
+    }
+
+    fn find(&mut self, hash: u64) -> Option<(&mut Bucket, usize)> {
+        let bucket = self.bucket(hash)?;
+        let slot = bucket.find(tag_of(hash))?;
+        Some((bucket, slot))
+    }
+
+    fn bucket(&mut self, hash: u64) -> Option<&mut Bucket> {
+        let index = home(hash, self.bucket_count)?;
+        Some(self.at(index))
+    }
+
+    fn at(&mut self, index: usize) -> &mut Bucket {
+        &mut self.chunks[index / BUCKETS_PER_CHUNK][index % BUCKETS_PER_CHUNK]
+    }
+}
+
+fn tag_of(hash: u64) -> u16 {
+    ((hash >> 49) as u16).max(1)
+}
+
+/// Returns the bucket of `hash` among so many, if there is one.
+fn home(hash: u64, bucket_count: usize) -> Option<usize> {
+    let mask = bucket_count.checked_next_power_of_two().filter(|_| bucket_count > 0)? - 1;
+    let index = (hash & 0xFFFF_FFFF) as usize & mask;
+    Some(if index < bucket_count { index } else { index & (mask >> 1) })
+}
+
+/// Returns the bucket that `index` is split from.
+fn parent(index: usize) -> Option<usize> {
+    Some(index ^ 1 << index.checked_ilog2()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn sized(count: u64) -> Ghosts {
+        let mut ghosts = Ghosts::default();
+        (0..count).for_each(|_| ghosts.fit(count));
+        ghosts
+    }
+
+    #[test]
+    fn a_key_that_comes_back_has_its_counters_and_one_access_more() {
+        let ghosts = &mut sized(100);
+        ghosts.remember(77, Mark::new(41, 9, 5), 6);
+        assert_eq!(ghosts.take(78 << 49, 7, 0), None);
+        let mark = ghosts.take(77, 7, u32::MAX).expect("it was remembered");
+        assert_eq!(mark, Mark::new(41, 9, 5).used(7, u32::MAX));
+        assert_eq!(ghosts.take(77, 7, 0), None, "it is taken once");
+    }
+
+    #[test]
+    fn a_miss_and_the_insertion_after_it_count_as_one_access() {
+        let ghosts = &mut sized(100);
+        ghosts.remember(77, Mark::new(1, 1, 5), 6);
+        ghosts.miss(77, 9, u32::MAX);
+        assert_eq!(ghosts.take(77, 10, u32::MAX), Some(Mark::new(1, 1, 5).used(9, u32::MAX)));
+        ghosts.miss(77, 9, 0);
+        assert_eq!(ghosts.take(77, 10, 0), None, "a miss alone leaves no ghost");
+    }
+
+    #[test]
+    fn what_was_used_more_often_is_remembered_longer() {
+        let ghosts = &mut sized(1000);
+        let random = &mut Prng::new(1);
+        let favourites: Vec<u64> = (0..200).map(|_| random.next()).collect();
+        favourites.iter().for_each(|hash| ghosts.remember(*hash, Mark::new(33, 33, 0), 0));
+        (0..20_000).for_each(|_| ghosts.remember(random.next(), Mark::first(10), 10));
+        let known = favourites.iter().filter(|hash| ghosts.take(**hash, 11, 0).is_some()).count();
+        assert!(known > 190, "{known}");
+    }
+
+    #[test]
+    fn growing_keeps_all_and_memory_follows_the_wanted_count() {
+        let (ghosts, random) = (&mut sized(500), &mut Prng::new(2));
+        let hashes: Vec<u64> = (0..250).map(|_| random.next()).collect();
+        hashes.iter().for_each(|hash| ghosts.remember(*hash, Mark::first(0), 0));
+        (0..10_000).for_each(|_| ghosts.fit(10_000));
+        let known = |ghosts: &mut Ghosts| {
+            hashes.iter().filter(|hash| ghosts.find(**hash).is_some()).count()
+        };
+        assert!(known(ghosts) > 240, "a few shared a bucket with ten others");
+        let wanted = 10_000 * size_of::<Bucket>() as u64 / GHOSTS_PER_BUCKET as u64;
+        assert!((wanted..wanted * 6 / 5).contains(&ghosts.memory_bytes()));
+        (0..10_000).for_each(|_| ghosts.fit(500));
+        assert!(known(ghosts) > 150, "shrinking keeps what has a place");
+        (0..10_000).for_each(|_| ghosts.fit(0));
+        assert!(ghosts.memory_bytes() < 2 * (BUCKETS_PER_CHUNK * size_of::<Bucket>()) as u64);
+    }
+
+    #[test]
+    fn without_room_nothing_is_remembered() {
+        let ghosts = &mut Ghosts::default();
+        ghosts.remember(1, Mark::first(0), 0);
+        assert_eq!(ghosts.take(1, 0, 0), None);
+        assert_eq!(ghosts.memory_bytes(), 0);
+    }
+}

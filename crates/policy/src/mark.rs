@@ -1,0 +1,202 @@
+//! What the policy knows of one key: 32 bits, in the entry of a key that is there, in a ghost of
+//! one that was evicted.
+//!
+//! ```text
+//! 0  8 slow counter | 8 8 fast counter | 16 16 stamp
+//! ```
+//! The stamp is the [`Tick`] of the last access. A counter is a sum over the accesses: each counted
+//! one when it happened, and is worth half as much each half-life later. The slow counter forgets
+//! in 64 turnovers, the fast one in 1. A counter is stored as a logarithm in eighths of an octave,
+//! plus 1, as it was at the stamp; 0 is no access at all. Each change rounds at random so that the
+//! mean is right: a key that is used often would otherwise stop growing.
+
+use crate::logarithm::{self, Log, NOTHING, OCTAVE};
+
+/// Ticks in a turnover: the time in which there are as many requests as the cache has keys.
+pub const TICKS_PER_TURNOVER: u32 = 64;
+/// The half-life of the slow counter, in octaves of turnovers: 64 of them.
+pub const SLOW_HALF_LIFE: Log = 6 * OCTAVE;
+
+/// The time of the policy: ticks, of which a turnover has 64, modulo 2^16. After 1,024 turnovers
+/// without an access a key seems to have been used just now; so long a key stays only where nearly
+/// nothing is evicted.
+pub type Tick = u16;
+
+/// A step of a stored counter, in 256ths of an octave.
+const STEP: Log = OCTAVE / 8;
+/// What the fast counter loses with each tick: an octave in a turnover.
+const FAST_LOSS_PER_TICK: Log = OCTAVE / TICKS_PER_TURNOVER as Log;
+/// In so many ticks the slow counter loses a 256th of an octave.
+const TICKS_PER_SLOW_LOSS: Log = 16;
+const _: () = assert!(TICKS_PER_SLOW_LOSS * FAST_LOSS_PER_TICK == 64);
+/// The random bits that one rounding takes: a step is so many bits above the finest growth.
+const ROUNDING_BITS: u32 = 13;
+const _: () = assert!(STEP << 8 == 1 << ROUNDING_BITS);
+
+/// When and how often a key was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u32);
+
+impl Mark {
+    /// Returns the mark of a key that was used once, at `now`.
+    #[inline]
+    pub fn first(now: Tick) -> Mark {
+        Mark::new(1, 1, now)
+    }
+
+    /// Returns the mark that an entry stores as `word`: any word is one.
+    #[inline]
+    pub fn from_word(word: u32) -> Mark {
+        Mark(word)
+    }
+
+    /// Returns the word that an entry stores.
+    #[inline]
+    pub fn word(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn new(slow: u8, fast: u8, stamp: Tick) -> Mark {
+        Mark(u32::from(slow) | u32::from(fast) << 8 | u32::from(stamp) << 16)
+    }
+
+    /// Returns the stored counters, slow and fast.
+    pub(crate) fn counters(self) -> (u8, u8) {
+        (self.0 as u8, (self.0 >> 8) as u8)
+    }
+
+    /// Returns when the key was used last.
+    #[inline]
+    pub fn stamp(self) -> Tick {
+        (self.0 >> 16) as Tick
+    }
+
+    /// Returns the ticks since the last access.
+    #[inline]
+    pub fn age(self, now: Tick) -> Tick {
+        now.wrapping_sub(self.stamp())
+    }
+
+    /// Returns the mark after one more access, at `now`. `random` has 26 random bits.
+    #[inline]
+    pub fn used(self, now: Tick, random: u32) -> Mark {
+        let (slow, fast) = self.logs(now);
+        let slow = grown(slow, random);
+        let fast = grown(fast, random >> ROUNDING_BITS);
+        Mark::new(slow, fast, now)
+    }
+
+    /// Returns the logarithms of both counters at `now`, slow and fast; below 0 for less than one
+    /// access.
+    #[inline]
+    pub(crate) fn logs(self, now: Tick) -> (Log, Log) {
+        let age = Log::from(self.age(now));
+        let slow = (self.0 & 0xFF) as Log * STEP - STEP - age / TICKS_PER_SLOW_LOSS;
+        let fast = (self.0 >> 8 & 0xFF) as Log * STEP - STEP - age * FAST_LOSS_PER_TICK;
+        (slow, fast)
+    }
+
+    /// Returns the logarithms of how often the key is used in a turnover, by the slow and by the
+    /// fast counter. Both are too high by the same factor.
+    #[inline]
+    pub(crate) fn rates(self, now: Tick) -> (Log, Log) {
+        let (slow, fast) = self.logs(now);
+        (slow - SLOW_HALF_LIFE, fast)
+    }
+}
+
+/// Returns the stored counter of a sum of 2^`log` and 1, rounded up with the chance that 13 bits of
+/// `random` give.
+#[inline]
+fn grown(log: Log, random: u32) -> u8 {
+    let (high, difference) = if log >= 0 { (log, log) } else { (0, -log) };
+    let exact = ((high as u32) << 8) + logarithm::growth(difference);
+    let steps = (exact + (random & ((1 << ROUNDING_BITS) - 1))) >> ROUNDING_BITS;
+    (steps + 1).min(u32::from(u8::MAX)) as u8
+}
+
+const _: () = assert!(NOTHING < -(u16::MAX as Log) * FAST_LOSS_PER_TICK - SLOW_HALF_LIFE);
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn used(mut mark: Mark, now: Tick, times: u32, random: &mut Prng) -> Mark {
+        (0..times).for_each(|_| mark = mark.used(now, random.next() as u32));
+        mark
+    }
+
+    fn octaves(log: Log) -> f64 {
+        f64::from(log) / f64::from(OCTAVE)
+    }
+
+    #[test]
+    fn a_mark_is_the_word_that_an_entry_stores() {
+        let mark = Mark::new(3, 200, 65_000);
+        assert_eq!((mark.counters(), mark.stamp()), ((3, 200), 65_000));
+        assert_eq!(Mark::from_word(mark.word()), mark);
+    }
+
+    #[test]
+    fn counters_count_accesses_to_a_tenth_on_average() {
+        let random = &mut Prng::new(1);
+        for times in [1, 2, 3, 10, 100, 1000, 10_000] {
+            let runs = if times < 1000 { 2000 } else { 200 };
+            let sum: f64 = (0..runs)
+                .map(|_| octaves(used(Mark::first(7), 7, times - 1, random).logs(7).0).exp2())
+                .sum();
+            let mean = sum / f64::from(runs);
+            assert!((mean / f64::from(times) - 1.0).abs() < 0.1, "{times}: {mean}");
+        }
+    }
+
+    #[test]
+    fn counters_never_wrap() {
+        let random = &mut Prng::new(2);
+        for start in [0, 1, 100, 254, 255] {
+            let mut mark = Mark::new(start, start, 0);
+            for _ in 0..100_000 {
+                let next = mark.used(0, random.next() as u32);
+                let (before, after) = (mark.counters(), next.counters());
+                assert!(after.0 >= before.0 && after.1 >= before.1, "{before:?}, {after:?}");
+                mark = next;
+            }
+        }
+        // Whatever an entry holds, an access counts: one at least, and never less than before.
+        for _ in 0..100_000 {
+            let (mark, now) = (Mark::from_word(random.next() as u32), random.next() as Tick);
+            let (slow, fast) = mark.logs(now);
+            let next = mark.used(now, random.next() as u32);
+            let (slow_next, fast_next) = next.logs(now);
+            assert!(slow_next >= 0 && fast_next >= 0);
+            assert!(slow_next > slow - STEP && fast_next > fast - STEP);
+            assert_eq!(next.age(now), 0);
+        }
+    }
+
+    #[test]
+    fn each_half_life_halves_its_counter() {
+        let mark = Mark::new(81, 81, 65_500);
+        let turnover = TICKS_PER_TURNOVER as Tick;
+        let at = |turnovers: Tick| mark.logs(65_500_u16.wrapping_add(turnovers * turnover));
+        assert_eq!(at(0), (10 * OCTAVE, 10 * OCTAVE));
+        assert_eq!(at(1).1, 9 * OCTAVE);
+        assert_eq!(at(64), (9 * OCTAVE, -54 * OCTAVE));
+        assert_eq!(at(640).0, 0);
+    }
+
+    #[test]
+    fn rates_agree_where_a_key_is_used_evenly() {
+        let random = &mut Prng::new(3);
+        let mut mark = Mark::first(0);
+        // Four times a turnover, for long enough that the slow counter has settled.
+        for step in 0..4 * 64 * 12_u32 {
+            mark = mark.used((step * 16) as Tick, random.next() as u32);
+        }
+        let (slow, fast) = mark.rates(mark.stamp());
+        assert!((slow - fast).abs() < OCTAVE / 2, "{slow} {fast}");
+        assert!((octaves(fast).exp2() / (4.0 / 2_f64.ln()) - 1.0).abs() < 0.4, "{fast}");
+    }
+}

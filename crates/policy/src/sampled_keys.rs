@@ -1,0 +1,222 @@
+//! The keys that the shadow caches follow: found by hash, drawn at random.
+//!
+//! Entries are side by side, so that one can be drawn; a new one takes the place of one that has
+//! gone. A chain of entries begins at each head, of which there are as many as entries or more.
+
+use base::prng::Prng;
+
+use crate::mark::Mark;
+
+/// No entry.
+pub(crate) const NONE: u32 = u32::MAX;
+/// What an entry takes, in bytes, with the two heads for each.
+pub(crate) const ENTRY_BYTES: u64 = size_of::<Entry>() as u64 + 8;
+/// How many positions are tried before all are looked at.
+const TRIES_MAX: u32 = 64;
+
+/// What the shadow caches know of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub hash: u64,
+    pub bytes: u32,
+    pub mark: Mark,
+    /// The next entry of the chain.
+    next: u32,
+    /// The neighbours in the order of use.
+    pub newer: u32,
+    pub older: u32,
+    /// A bit for each cache that has the key.
+    pub caches: u8,
+    /// The smallest size at which LRU has the key: a position in `lru_sizes.rs`.
+    pub lru_size: u8,
+    /// It came last, and is not sampled.
+    pub is_newcomer: bool,
+    /// A lookup missed it in the real cache, which counted as the access.
+    pub was_missed: bool,
+    is_used: bool,
+}
+
+impl Entry {
+    /// Returns the entry of a key that is in no cache.
+    pub fn new(hash: u64, bytes: u32, mark: Mark) -> Entry {
+        Entry {
+            hash,
+            bytes,
+            mark,
+            next: NONE,
+            newer: NONE,
+            older: NONE,
+            caches: 0,
+            lru_size: u8::MAX,
+            is_newcomer: false,
+            was_missed: false,
+            is_used: true,
+        }
+    }
+}
+
+/// The keys, by positions that stay until the key is removed.
+#[derive(Debug, Default)]
+pub(crate) struct SampledKeys {
+    /// Free positions have no [`Entry::is_used`] and are a list through their `next`.
+    entries: Vec<Entry>,
+    first_free: Option<u32>,
+    len: usize,
+    /// The first entry of each chain; a power of two of them.
+    heads: Vec<u32>,
+}
+
+impl SampledKeys {
+    /// Returns how many keys there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn at(&self, key: u32) -> &Entry {
+        &self.entries[key as usize]
+    }
+
+    pub fn at_mut(&mut self, key: u32) -> &mut Entry {
+        &mut self.entries[key as usize]
+    }
+
+    /// Returns the position of the key of `hash`.
+    pub fn find(&self, hash: u64) -> Option<u32> {
+        let mut key = *self.heads.get(self.head(hash))?;
+        while key != NONE && self.at(key).hash != hash {
+            key = self.at(key).next;
+        }
+        (key != NONE).then_some(key)
+    }
+
+    /// Adds `entry`, whose key is not there, and returns its position.
+    pub fn insert(&mut self, entry: Entry) -> u32 {
+        self.len += 1;
+        let key = match self.first_free {
+            Some(free) => {
+                let next = self.at(free).next;
+                self.first_free = (next != NONE).then_some(next);
+                *self.at_mut(free) = entry;
+                free
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        if self.entries.len() > self.heads.len() {
+            self.rebuild_heads();
+        } else {
+            self.link(key);
+        }
+        key
+    }
+
+    /// Removes the key at this position.
+    pub fn remove(&mut self, key: u32) {
+        let (head, next) = (self.head(self.at(key).hash), self.at(key).next);
+        if self.heads[head] == key {
+            self.heads[head] = next;
+        } else {
+            let mut before = self.heads[head];
+            while self.at(before).next != key {
+                before = self.at(before).next;
+            }
+            self.at_mut(before).next = next;
+        }
+        let first_free = self.first_free.unwrap_or(NONE);
+        let entry = self.at_mut(key);
+        (entry.is_used, entry.next) = (false, first_free);
+        self.first_free = Some(key);
+        self.len -= 1;
+    }
+
+    /// Returns the positions of all keys that there are now.
+    pub fn all(&self) -> Vec<u32> {
+        (0..self.entries.len() as u32).filter(|key| self.at(*key).is_used).collect()
+    }
+
+    /// Returns a random key.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn sample(&self, random: &mut Prng) -> u32 {
+        assert!(self.len > 0, "there is a key to draw");
+        let count = self.entries.len() as u64;
+        for _ in 0..TRIES_MAX {
+            let key = random.below(count) as u32;
+            if self.at(key).is_used {
+                return key;
+            }
+        }
+        // Few positions are in use: the first one from a random position on.
+        let start = random.below(count) as u32;
+        let mut positions = (start..count as u32).chain(0..start);
+        positions.find(|key| self.at(*key).is_used).expect("a key is there")
+    }
+
+    /// Returns the memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        (entries + self.heads.capacity() * size_of::<u32>()) as u64
+    }
+
+    fn rebuild_heads(&mut self) {
+        self.heads = vec![NONE; (self.entries.len() * 2).next_power_of_two()];
+        for key in self.all() {
+            self.link(key);
+        }
+    }
+
+    fn link(&mut self, key: u32) {
+        let head = self.head(self.at(key).hash);
+        self.at_mut(key).next = self.heads[head];
+        self.heads[head] = key;
+    }
+
+    fn head(&self, hash: u64) -> usize {
+        hash as usize & self.heads.len().saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_found_and_drawn_as_long_as_they_are_there() {
+        let (keys, random) = (&mut SampledKeys::default(), &mut Prng::new(1));
+        let mut expected = BTreeMap::new();
+        for step in 0..20_000_u32 {
+            let hash = random.below(500);
+            match keys.find(hash) {
+                Some(key) => {
+                    assert_eq!(expected.remove(&hash), Some(keys.at(key).bytes));
+                    keys.remove(key);
+                    assert_eq!(keys.find(hash), None);
+                }
+                None => {
+                    assert_eq!(expected.insert(hash, step), None);
+                    keys.insert(Entry::new(hash, step, Mark::first(0)));
+                }
+            }
+            assert_eq!(keys.len(), expected.len());
+            if !expected.is_empty() {
+                let drawn = keys.at(keys.sample(random));
+                assert_eq!(expected.get(&drawn.hash), Some(&drawn.bytes));
+            }
+        }
+        assert!(keys.memory_bytes() <= 500 * 2 * (ENTRY_BYTES + 8));
+    }
+
+    #[test]
+    fn draws_end_where_nearly_nothing_is_left() {
+        let (keys, random) = (&mut SampledKeys::default(), &mut Prng::new(1));
+        let all: Vec<u32> =
+            (0..5000).map(|hash| keys.insert(Entry::new(hash, 1, Mark::first(0)))).collect();
+        all.iter().skip(1).for_each(|key| keys.remove(*key));
+        assert_eq!(keys.sample(random), all[0]);
+    }
+}

@@ -1,0 +1,248 @@
+//! The policy of one shard: what the engine calls under the shard's lock.
+
+use std::sync::Arc;
+
+use crate::ghosts::{BYTES_PER_GHOST, Ghosts};
+use crate::mark::{Mark, Tick};
+use crate::scatter::Scatter;
+use crate::shadows::{Event, Sample};
+use crate::shared::{Happened, Known, Shared};
+use crate::value::{Cost, Value};
+use crate::window::Window;
+
+/// How many keys a choice should look at: with 8 it loses a quarter of a point, with 32 it gains
+/// nothing.
+pub const SAMPLES: u32 = 16;
+
+/// How many samples a shard keeps while others hand over theirs; further ones are lost.
+const SAMPLES_KEPT: usize = 16;
+/// How many misses are taken to be answered by an insertion yet.
+const MISSES_MAX: u32 = 1024;
+/// Ghosts for each key of the shard at most.
+const GHOSTS_PER_KEY: u64 = 4;
+/// What ghosts take at most: one in so many of the bytes of the shard's keys.
+const GHOSTS_MEMORY_SHARE: u64 = 64;
+
+/// The policy of one shard.
+#[derive(Debug)]
+pub struct ShardPolicy {
+    shared: Arc<Shared>,
+    known: Known,
+    scatter: Scatter,
+    /// The state of the generator that counters are rounded with.
+    random: u64,
+    happened: Happened,
+    /// Misses that no insertion has followed: one after a miss is no access of its own.
+    misses: u32,
+    keys: u64,
+    bytes: u64,
+    ghosts: Ghosts,
+    window: Window,
+    samples: Vec<Sample>,
+}
+
+/// A key that may be evicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    pub mark: Mark,
+    /// What its eviction frees.
+    pub bytes: u64,
+    pub cost: Cost,
+}
+
+impl ShardPolicy {
+    /// Returns the policy of a shard without keys. `seed` is a random number.
+    pub fn new(shared: Arc<Shared>, seed: u64) -> ShardPolicy {
+        ShardPolicy {
+            known: shared.settle(Happened::default()),
+            scatter: shared.scatter(),
+            random: seed,
+            happened: Happened::default(),
+            misses: 0,
+            keys: 0,
+            bytes: 0,
+            ghosts: Ghosts::default(),
+            window: Window::new(shared.scatter()),
+            samples: Vec::new(),
+            shared,
+        }
+    }
+
+    /// Notes a lookup that found the key of `hash`, which takes `bytes`; returns its new mark.
+    #[inline]
+    pub fn hit(&mut self, hash: u64, bytes: u64, mark: Mark) -> Mark {
+        self.happened.lookups += 1;
+        self.happened.hits += 1;
+        self.pass();
+        let hash = self.scatter.of(hash);
+        if hash & self.known.sample_mask == 0 {
+            self.sample(hash, bytes, Event::Hit);
+        }
+        mark.used(self.known.now, self.draw())
+    }
+
+    /// Notes a lookup that did not find the key of `hash`.
+    pub fn miss(&mut self, hash: u64) {
+        self.happened.lookups += 1;
+        self.misses = (self.misses + 1).min(MISSES_MAX);
+        self.pass();
+        let hash = self.scatter.of(hash);
+        let random = self.draw();
+        self.ghosts.miss(hash, self.known.now, random);
+        if hash & self.known.sample_mask == 0 {
+            self.sample(hash, 0, Event::Miss);
+        }
+    }
+
+    /// Notes that the key of `hash` is there now, and takes `bytes`; returns its mark.
+    pub fn insert(&mut self, hash: u64, bytes: u64) -> Mark {
+        match self.misses.checked_sub(1) {
+            Some(fewer) => self.misses = fewer,
+            None => self.pass(),
+        }
+        self.change_size(1, bytes as i64);
+        self.window.push(hash, bytes, self.keys, self.bytes);
+        let hash = self.scatter.of(hash);
+        let (now, random) = (self.known.now, self.draw());
+        let mark = self.ghosts.take(hash, now, random).unwrap_or(Mark::first(now));
+        self.ghosts.fit(self.ghost_count());
+        if hash & self.known.sample_mask == 0 {
+            self.sample(hash, bytes, Event::Write);
+        }
+        mark
+    }
+
+    /// Notes that the key of `hash`, which took `bytes_before`, was written over or changed and
+    /// takes `bytes`; returns its new mark.
+    pub fn write(&mut self, hash: u64, bytes_before: u64, bytes: u64, mark: Mark) -> Mark {
+        self.pass();
+        self.change_size(0, bytes as i64 - bytes_before as i64);
+        let hash = self.scatter.of(hash);
+        if hash & self.known.sample_mask == 0 {
+            self.sample(hash, bytes, Event::Write);
+        }
+        mark.used(self.known.now, self.draw())
+    }
+
+    /// Notes that the key of `hash`, which took `bytes`, was evicted as its value was the least.
+    pub fn evict(&mut self, hash: u64, candidate: Candidate) {
+        self.shared.note_victim(self.value(candidate));
+        let hash = self.scatter.of(hash);
+        self.forget(hash, candidate.bytes, candidate.mark);
+    }
+
+    /// Notes that the key of `hash`, which took `bytes`, was deleted or has expired. It may come
+    /// back: its mark is remembered as that of a victim is.
+    pub fn remove(&mut self, hash: u64, bytes: u64, mark: Mark) {
+        let hash = self.scatter.of(hash);
+        self.forget(hash, bytes, mark);
+        if hash & self.known.sample_mask == 0 {
+            self.sample(hash, bytes, Event::Remove);
+        }
+    }
+
+    /// Notes that all keys have gone at once.
+    pub fn clear(&mut self) {
+        self.change_size(-(self.keys as i64), -(self.bytes as i64));
+        self.ghosts.clear();
+        self.window.clear();
+        self.settle();
+    }
+
+    /// Returns what a key is worth now. The key of the least value should go.
+    #[inline]
+    pub fn value(&self, candidate: Candidate) -> Value {
+        let Candidate { mark, bytes, cost } = candidate;
+        let Known { now, blend, .. } = self.known;
+        Value::of(mark, bytes, cost, now, blend, self.shared.objective())
+    }
+
+    /// Returns whether a sampled key has come so lately that it is not to be evicted; wrongly so
+    /// for one in eight others.
+    #[inline]
+    pub fn is_new(&self, hash: u64) -> bool {
+        self.window.may_contain(hash)
+    }
+
+    /// Returns whether another shard is likely to have a victim of clearly less value than
+    /// `value`, the least one found here.
+    pub fn should_ask_another(&self, value: Value) -> bool {
+        self.shared.is_above_level(value)
+    }
+
+    /// Returns the memory that the policy of this shard takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let samples = self.samples.capacity() * size_of::<Sample>();
+        size_of::<ShardPolicy>() as u64
+            + self.ghosts.memory_bytes()
+            + self.window.memory_bytes()
+            + samples as u64
+    }
+
+    /// Takes the key out of the window that has been there for longest, if the window is too large,
+    /// and returns its hash. If the key is still there, it is a candidate beside those sampled.
+    pub fn leave_window(&mut self) -> Option<u64> {
+        self.window.leave(self.bytes)
+    }
+
+    /// Returns the time of the policy.
+    pub fn now(&self) -> Tick {
+        self.known.now
+    }
+
+    /// Lets time pass by an access.
+    #[inline]
+    fn pass(&mut self) {
+        self.happened.accesses += 1;
+        if self.happened.accesses >= self.known.settle_accesses {
+            self.settle();
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self) {
+        self.known = self.shared.settle(std::mem::take(&mut self.happened));
+    }
+
+    #[inline]
+    fn draw(&mut self) -> u32 {
+        // Knuth's generator of MMIX: its high bits are random enough to round by.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 38) as u32
+    }
+
+    #[cold]
+    fn sample(&mut self, hash: u64, bytes: u64, event: Event) {
+        if self.samples.len() < SAMPLES_KEPT {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            self.samples.push(Sample { hash, bytes, now: self.known.now, event });
+        }
+        if self.samples.len() >= self.known.samples_min as usize {
+            self.hand_over();
+        }
+    }
+
+    /// Hands the samples to the shadow caches, if nobody else does at this moment.
+    fn hand_over(&mut self) {
+        if self.shared.observe(&self.samples) {
+            self.samples.clear();
+        }
+    }
+
+    fn forget(&mut self, hash: u64, bytes: u64, mark: Mark) {
+        self.change_size(-1, -(bytes as i64));
+        self.ghosts.remember(hash, mark, self.known.now);
+    }
+
+    fn change_size(&mut self, keys: i64, bytes: i64) {
+        self.keys = self.keys.saturating_add_signed(keys);
+        self.bytes = self.bytes.saturating_add_signed(bytes);
+        self.happened.keys += keys;
+        self.happened.bytes += bytes;
+    }
+
+    fn ghost_count(&self) -> u64 {
+        let affordable = self.bytes / GHOSTS_MEMORY_SHARE / BYTES_PER_GHOST;
+        affordable.min(self.keys * GHOSTS_PER_KEY)
+    }
+}
