@@ -6,21 +6,37 @@
 
 use collections::{Collection, ListpackView};
 use harness::{Connection, Kind, Launch, Request, request};
-use rdb::{DecodeOptions, Value, decode, samples};
+use rdb::{DecodeOptions, Stored, Value, Version, decode, samples};
 use resp::Value as Reply;
 
 const VERSION_OF_REDIS_7_0: u16 = 10;
 /// Values that it does not know: sets as listpacks, and hashes with fields that expire.
 const UNKNOWN: [u8; 3] = [20, 24, 25];
+/// A stream with the times at which consumers were active.
+const STREAM_OF_REDIS_7_2: u8 = 21;
 
 /// Returns `payload` with the footer of redis-server 7.0, where that knows the form of the value.
 pub fn for_redis_7_0(payload: &[u8]) -> Option<Vec<u8>> {
     let mut value = rdb::open(payload).expect("it was just made").to_vec();
+    if value[0] == STREAM_OF_REDIS_7_2 {
+        return stream_for_redis_7_0(&value);
+    }
     if UNKNOWN.contains(&value[0]) {
         return None;
     }
     rdb::seal_as(VERSION_OF_REDIS_7_0, &mut value);
     Some(value)
+}
+
+/// Returns the payload of the stream that `value` is, in the form that redis-server 7.0 knows.
+fn stream_for_redis_7_0(value: &[u8]) -> Option<Vec<u8>> {
+    let rules = samples::default_rules();
+    let options = DecodeOptions { rules: &rules, encoding: None, string_bytes_max: 1 << 30 };
+    let value = decode(value, &options, &mut |_| Ok::<(), ()>(())).ok()?;
+    let Value::Collection(stream) = value else { panic!("it is a stream") };
+    let (version, mut payload) = (Version::new(VERSION_OF_REDIS_7_0)?, Vec::new());
+    rdb::encode_as(version, Stored::Collection(stream.view()), &mut payload);
+    Some(payload)
 }
 
 /// Returns the parts of the value of `payload`, behind a word for its type; sorted where they have
@@ -37,6 +53,7 @@ pub fn parts(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
                 Collection::Set(_) => "set",
                 Collection::Hash(_) => "hash",
                 Collection::SortedSet(_) => "zset",
+                Collection::Stream(_) => "stream",
             };
             (name, samples::parts(&collection))
         }
@@ -181,6 +198,7 @@ pub fn values() -> Vec<(String, bool)> {
     values.push((many("HSET k", &pair, 100), false));
     values.push((many("HSET k", &pair, 600), false));
     let scored = |index: usize| format!("{} {}", index as f64 / 4.0 - 9.0, word(index));
+    values.push(("XADD k 5-1 a 1 b two".to_owned(), false));
     values.push(("ZADD k 1 a 2 b -inf c".to_owned(), true));
     values.push((many("ZADD k", &scored, 100), false));
     values.push((many("ZADD k", &scored, 200), false));

@@ -3,6 +3,7 @@
 mod awaits;
 mod blocking_moves;
 mod blocking_pops;
+mod blocking_streams;
 mod command_rows;
 mod config_table;
 mod debug;

@@ -33,7 +33,9 @@ const PASSED_OVER: [(&str, &str); 2] =
     [("shutdown", "it ends the server"), ("config|set", "it moves the limit")];
 
 /// Requests that bring little and ask for much.
-const WRITTEN: [&str; 41] = [
+const WRITTEN: [&str; 43] = [
+    "XRANGE stream - +",
+    "XREAD STREAMS stream stream stream stream 0 0 0 0",
     "BITFIELD new OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
     "BITFIELD new SET u8 0 1 SET u8 240000000 1",
     "BITFIELD big SET u8 0 1 SET u8 159999992 1 GET u8 0",
@@ -78,7 +80,7 @@ const WRITTEN: [&str; 41] = [
 ];
 
 /// The keys that requests find.
-const KEYS: [(&str, Made); 8] = [
+const KEYS: [(&str, Made); 9] = [
     ("big", Made::String(24_000_000)),
     ("long", Made::String(6_000_000)),
     ("other", Made::String(3_000_000)),
@@ -87,6 +89,7 @@ const KEYS: [(&str, Made); 8] = [
     ("set", Made::Collection("SADD")),
     ("sorted", Made::Collection("ZADD")),
     ("hash", Made::Collection("HSET")),
+    ("stream", Made::Collection("XADD")),
 ];
 /// Leaves of the limit so much where it is there, and not twice as much.
 const FILLER: &str = "filler";
@@ -114,10 +117,13 @@ impl Made {
             Made::Collection(command) => command,
         };
         let mut request = words(&format!("{command} {key}"));
+        if command == "XADD" {
+            request.push(b"*".to_vec());
+        }
         for index in 0..PART_COUNT {
             match command {
                 "ZADD" => request.extend([b"1".to_vec(), part(index)]),
-                "HSET" => request.extend([part(index), b"1".to_vec()]),
+                "HSET" | "XADD" => request.extend([part(index), b"1".to_vec()]),
                 _ => request.push(part(index)),
             }
         }
@@ -153,6 +159,7 @@ impl Draw for Large {
             Group::List => &["list", "new"],
             Group::Set => &["set", "new"],
             Group::SortedSet => &["sorted", "new"],
+            Group::Stream => &["stream", "new"],
             Group::Hash => &["hash", "new"],
             _ => &["big", "list", "set", "sorted", "hash", "new"],
         };

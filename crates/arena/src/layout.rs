@@ -196,6 +196,8 @@ pub enum ValueType {
     SortedSet = 4,
     /// Fields with values.
     Hash = 5,
+    /// Entries in order, and groups of consumers.
+    Stream = 6,
 }
 
 /// The type nibble of a free slab item; never that of an entry.
@@ -262,6 +264,7 @@ impl Header {
             3 => ValueType::Set,
             4 => ValueType::SortedSet,
             5 => ValueType::Hash,
+            6 => ValueType::Stream,
             bits => panic!("entry type {bits} does not exist"),
         }
     }

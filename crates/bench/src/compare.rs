@@ -127,8 +127,7 @@ impl Comparison {
             .with_context(|| format!("loading {}", spec.name))?;
         if self.table == Table::Commands {
             let mut wire = Wire::connect(&server.unix())?;
-            for fixture in FIXTURES {
-                let request = fixture.request();
+            for request in FIXTURES.iter().flat_map(|fixture| fixture.requests()) {
                 wire.call(&request.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
             }
         }

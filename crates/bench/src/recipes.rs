@@ -195,6 +195,8 @@ pub enum Content {
     Fields(usize),
     /// A sorted set of so many members, numbered from `first` on, with scores in another order.
     Ranked { first: usize, count: usize },
+    /// A stream of so many entries of three short fields.
+    Entries { count: usize },
 }
 
 const MEBIBYTE: usize = 1 << 20;
@@ -204,7 +206,7 @@ const fn members(key: &'static str, text: &'static str, (first, count): (usize, 
 }
 
 /// The keys that [`LARGE`] and [`LARGE_COLLECTIONS`] name.
-pub const FIXTURES: [Fixture; 20] = [
+pub const FIXTURES: [Fixture; 21] = [
     Fixture { key: "big:1", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:2", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:3", content: Content::Letters(MEBIBYTE - 4321) },
@@ -225,11 +227,23 @@ pub const FIXTURES: [Fixture; 20] = [
     members("int:2", "", (1_250, 500)),
     Fixture { key: "rank:1", content: Content::Ranked { first: 0, count: 1_000 } },
     Fixture { key: "rank:2", content: Content::Ranked { first: 500, count: 1_000 } },
+    Fixture { key: "log:1", content: Content::Entries { count: 1_000 } },
 ];
 
 impl Fixture {
-    /// Returns the request that makes the key: the same in every run.
-    pub fn request(&self) -> Vec<Vec<u8>> {
+    /// Returns the requests that make the key: the same in every run.
+    pub fn requests(&self) -> Vec<Vec<Vec<u8>>> {
+        let entry = |number: usize| {
+            let line = format!("XADD {} {number}-0 kind click place oslo count {number}", self.key);
+            line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+        };
+        match self.content {
+            Content::Entries { count } => (1..=count).map(entry).collect(),
+            _ => vec![self.request()],
+        }
+    }
+
+    fn request(&self) -> Vec<Vec<u8>> {
         let seed = self.key.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
         let mut prng = base::prng::Prng::new(seed);
         let (command, parts): (&str, Vec<Vec<u8>>) = match self.content {
@@ -260,6 +274,7 @@ impl Fixture {
                 });
                 ("ZADD", pairs.map(String::into_bytes).collect())
             }
+            Content::Entries { .. } => unreachable!("each entry has a request of its own"),
         };
         [command.into(), self.key.into()].into_iter().chain(parts).collect()
     }
@@ -298,13 +313,16 @@ mod tests {
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
         for (request, _) in LARGE.iter().chain(LARGE_COLLECTIONS).flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
-            let has_word_first = ["BITOP", "SINTERCARD", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
+            let has_word_first =
+                ["BITOP", "SINTERCARD", "XREAD", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
             let first = if has_word_first.contains(&command) { 2 } else { 1 };
             assert!(is_known(request.split(' ').nth(first).unwrap()), "{request}");
         }
         for fixture in FIXTURES {
-            let request = fixture.request();
+            let requests = fixture.requests();
+            let request = &requests[0];
             let (found, expected) = match fixture.content {
+                Content::Entries { count } => (requests.len(), count),
                 Content::Letters(bytes) | Content::Same(bytes, _) => (request[2].len(), bytes),
                 Content::Members { count, .. }
                 | Content::Elements(count)

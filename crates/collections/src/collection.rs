@@ -7,6 +7,7 @@ use crate::hash::{Hash, HashView};
 use crate::list::{List, ListView};
 use crate::set::{Set, SetView};
 use crate::sorted_set::{SortedSet, SortedSetView};
+use crate::stream::Stream;
 
 /// A value of many parts.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub enum Collection {
     Hash(Hash),
     /// Members with scores.
     SortedSet(SortedSet),
+    /// Entries in order, and groups of consumers.
+    Stream(Stream),
 }
 
 /// A collection of any kind to read, wherever it lies.
@@ -32,6 +35,8 @@ pub enum CollectionView<'a> {
     Hash(HashView<'a>),
     /// Members with scores.
     SortedSet(SortedSetView<'a>),
+    /// Entries in order, and groups of consumers.
+    Stream(&'a Stream),
 }
 
 /// How a collection is stored.
@@ -47,6 +52,8 @@ pub enum CollectionEncoding {
     HashTable,
     /// A table with an order.
     Skiplist,
+    /// Listpacks of entries in order.
+    Stream,
 }
 
 impl CollectionEncoding {
@@ -58,6 +65,7 @@ impl CollectionEncoding {
             CollectionEncoding::Intset => "intset",
             CollectionEncoding::HashTable => "hashtable",
             CollectionEncoding::Skiplist => "skiplist",
+            CollectionEncoding::Stream => "stream",
         }
     }
 }
@@ -71,6 +79,7 @@ impl Collection {
             Collection::Set(set) => CollectionView::Set(set.view()),
             Collection::Hash(hash) => CollectionView::Hash(hash.view()),
             Collection::SortedSet(set) => CollectionView::SortedSet(set.view()),
+            Collection::Stream(stream) => CollectionView::Stream(stream),
         }
     }
 
@@ -82,6 +91,7 @@ impl Collection {
             Collection::Set(set) => set.len(),
             Collection::Hash(hash) => hash.len(),
             Collection::SortedSet(set) => set.len(),
+            Collection::Stream(stream) => stream.len(),
         }
     }
 
@@ -98,6 +108,7 @@ impl Collection {
             Collection::Set(set) => set.memory_bytes(),
             Collection::Hash(hash) => hash.memory_bytes(),
             Collection::SortedSet(set) => set.memory_bytes(),
+            Collection::Stream(stream) => stream.memory_bytes(),
         }
     }
 
@@ -111,7 +122,10 @@ impl Collection {
     pub fn next_expiry(&self) -> Option<UnixMs> {
         match self {
             Collection::Hash(hash) => hash.next_expiry(),
-            Collection::List(_) | Collection::Set(_) | Collection::SortedSet(_) => None,
+            Collection::List(_)
+            | Collection::Set(_)
+            | Collection::SortedSet(_)
+            | Collection::Stream(_) => None,
         }
     }
 
@@ -133,6 +147,7 @@ impl<'a> CollectionView<'a> {
             CollectionView::Set(set) => set.len(),
             CollectionView::Hash(hash) => hash.len(),
             CollectionView::SortedSet(set) => set.len(),
+            CollectionView::Stream(stream) => stream.len(),
         }
     }
 
@@ -148,6 +163,7 @@ impl<'a> CollectionView<'a> {
             CollectionView::Set(set) => set.memory_bytes(),
             CollectionView::Hash(hash) => hash.memory_bytes(),
             CollectionView::SortedSet(set) => set.memory_bytes(),
+            CollectionView::Stream(stream) => stream.memory_bytes(),
         }
     }
 
@@ -159,6 +175,7 @@ impl<'a> CollectionView<'a> {
             CollectionView::Set(set) => set.compact(),
             CollectionView::Hash(hash) => hash.compact(),
             CollectionView::SortedSet(set) => set.compact(),
+            CollectionView::Stream(_) => None,
         }
     }
 
@@ -184,6 +201,7 @@ impl<'a> CollectionView<'a> {
                 small_or(set.is_small(), CollectionEncoding::Skiplist)
             }
             CollectionView::Set(set) => set.encoding(),
+            CollectionView::Stream(_) => CollectionEncoding::Stream,
         }
     }
 }

@@ -30,6 +30,10 @@ pub struct Limits {
     pub sorted_set_entries: u64,
     /// `zset-max-listpack-value`: bytes of a member.
     pub sorted_set_value_bytes: u64,
+    /// `stream-node-max-bytes`: of one listpack of a stream; 0 is as many as one can have.
+    pub stream_node_bytes: u64,
+    /// `stream-node-max-entries`: of one listpack of a stream; 0 is any number.
+    pub stream_node_entries: u64,
 }
 
 impl Default for Limits {
@@ -44,6 +48,8 @@ impl Default for Limits {
             set_value_bytes: 64,
             sorted_set_entries: 128,
             sorted_set_value_bytes: 64,
+            stream_node_bytes: 4096,
+            stream_node_entries: 100,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Values with several elements: lists, hashes, sets, sorted sets, each compact while it is small.
+//! Values with several elements: lists, hashes, sets, sorted sets, each compact while it is small,
+//! and streams.
 //!
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types, each with a view for
@@ -7,8 +8,9 @@
 //! elements of a listpack that another process may change meanwhile. `hash_table.rs` is the hash
 //! table of large ones, `pairs.rs` what it holds of a hash, `score_tree.rs` the order of large
 //! sorted sets. `set/lookups.rs` asks sets for many members, `combination.rs` works out unions and
-//! the like of sorted sets. `element.rs` is one element as a compact form stores it, `blob.rs` one
-//! in a table of a set, `chunked.rs` an array that grows a piece at a time.
+//! the like of sorted sets. `stream.rs` is a stream, which has no view and no compact form.
+//! `element.rs` is one element as a compact form stores it, `blob.rs` one in a table of a set,
+//! `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
 //! parameters, hashes are keyed by the caller's seed.
@@ -34,6 +36,7 @@ mod pairs;
 mod score_tree;
 mod set;
 mod sorted_set;
+mod stream;
 
 pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding, CollectionView};
@@ -53,6 +56,10 @@ pub use listpack_search::{ListpackSearch, Nonsense, Part};
 pub use listpack_view::ListpackView;
 pub use set::{Lookups, Set, SetMember, SetView};
 pub use sorted_set::{Direction, SortedSet, SortedSetView};
+pub use stream::{
+    Consumer, ConsumerIndex, Entries, Group, IdText, Log, LogCounters, Pending, Stream, StreamId,
+    TooLarge, Trim, TrimBounds,
+};
 
 /// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.
 pub const ELEMENT_BYTES_MAX: usize = 1 << 30;

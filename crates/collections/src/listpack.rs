@@ -195,6 +195,24 @@ impl Listpack {
         self.append([Encoded::new(member), score.encoded()]);
     }
 
+    /// Appends `elements` behind the last, in one go; bytes that are the text of an integer are
+    /// stored as one.
+    #[inline]
+    pub(crate) fn append_all<'e>(&mut self, elements: impl Iterator<Item = Element<'e>>) {
+        let (mut at, mut count) = (self.bytes.len() - 1, 0);
+        for element in elements {
+            let encoded = match element {
+                Element::Integer(integer) => Encoded::of_integer(integer),
+                Element::Bytes(bytes) => Encoded::new(bytes),
+            };
+            self.reserve(encoded.total());
+            self.bytes.resize(at + encoded.total() + 1, END);
+            at = encoded.write(&mut self.bytes, at);
+            count += 1;
+        }
+        self.settle(count);
+    }
+
     /// Puts `element` before the first.
     #[inline]
     pub fn push_front(&mut self, element: &[u8]) {

@@ -35,13 +35,17 @@ pub enum StoredForm {
     HashTable = 7,
     /// A table with an order.
     Skiplist = 8,
+    /// Listpacks of entries in order.
+    Stream = 9,
 }
 
 impl StoredForm {
     /// Returns the form with this number in a record.
     pub(crate) fn of(number: u8) -> Option<StoredForm> {
-        use StoredForm::{Embstr, HashTable, Int, Intset, Listpack, Quicklist, Raw, Skiplist};
-        [Int, Embstr, Raw, Listpack, Quicklist, Intset, HashTable, Skiplist]
+        use StoredForm::{
+            Embstr, HashTable, Int, Intset, Listpack, Quicklist, Raw, Skiplist, Stream,
+        };
+        [Int, Embstr, Raw, Listpack, Quicklist, Intset, HashTable, Skiplist, Stream]
             .into_iter()
             .find(|form| *form as u8 == number)
     }

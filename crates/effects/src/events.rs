@@ -59,6 +59,9 @@ impl EventClass {
     }
 }
 
+/// The event of a change that is part of what another one tells, or that Redis does not tell of.
+pub const NO_EVENT: &str = "-";
+
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceEvent<'a> {
@@ -85,7 +88,7 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         here(change.class, name, key)
     };
     let mut events = match change.effect {
-        _ if change.changes_encoding_only => Vec::new(),
+        _ if change.changes_encoding_only || change.event == NO_EVENT => Vec::new(),
         Effect::Set { key, expiry: Expiry::At(_), .. } => {
             vec![named("set", key), generic("expire", key)]
         }
@@ -155,6 +158,12 @@ fn events_of_command<'a>(
             vec![here(push), here(pop)]
         }
         "HPEXPIREAT" => vec![named("hexpire")],
+        "XADD" if arguments.next() == Some(b"MAXLEN".as_slice()) => {
+            vec![named("xadd"), here("xtrim")]
+        }
+        // What is pending is nobody's business but the group's.
+        "XACK" | "XCLAIM" => Vec::new(),
+        _ if name.contains('|') => vec![here(&name.replace('|', "-"))],
         "HSETEX" if arguments.next() == Some(b"PXAT".as_slice()) => {
             vec![named("hset"), here("hexpire")]
         }
@@ -193,6 +202,22 @@ mod tests {
     fn fields_set_with_a_past_time_are_set_and_gone() {
         let change = Change { event: "hset", removes: true, ..of_hash("HDEL", &[b"f"]) };
         assert_eq!(texts(&change), ["h hset@0 k", "h hdel@0 k", "g del@0 k"]);
+    }
+
+    #[test]
+    fn events_of_streams_are_those_of_redis() {
+        let events = |name: &str, event: &str, arguments: &[&[u8]]| {
+            let arguments = Arguments::Slices(arguments);
+            let effect = Effect::Command { name, key: b"k", arguments };
+            texts(&Change { event, ..Change::new(DB0, EventClass::Stream, effect) })
+        };
+        assert_eq!(events("XADD", "", &[b"1-1", b"f", b"v"]), ["t xadd@0 k"]);
+        let trimmed: &[&[u8]] = &[b"MAXLEN", b"=", b"1", b"1-1", b"f", b"v"];
+        assert_eq!(events("XADD", "", trimmed), ["t xadd@0 k", "t xtrim@0 k"]);
+        assert_eq!(events("XGROUP|CREATE", "", &[b"g", b"0"]), ["t xgroup-create@0 k"]);
+        assert_eq!(events("XGROUP|SETID", "", &[b"g", b"0"]), ["t xgroup-setid@0 k"]);
+        assert_eq!(events("XGROUP|SETID", NO_EVENT, &[b"g", b"0"]), [""; 0]);
+        assert_eq!(events("XCLAIM", "", &[b"g"]), [""; 0]);
     }
 
     #[test]

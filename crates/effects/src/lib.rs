@@ -27,7 +27,7 @@ pub use admission::{Admission, WriteRefusal};
 pub use backlog::{BACKLOG_BYTES_MIN, Backlog, BacklogExtent, Consumer, Lost};
 pub use change::{Cause, Change};
 pub use effect::{Arguments, Effect, Expiry, LastUse, StoredForm};
-pub use events::{EventClass, KeyspaceEvent, keyspace_events};
+pub use events::{EventClass, KeyspaceEvent, NO_EVENT, keyspace_events};
 pub use filter::Filter;
 pub use record::{EffectSink, Record, RecordBuilder, RecordError, RecordHeader, RecordView};
 pub use recording::Recording;

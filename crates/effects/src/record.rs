@@ -645,7 +645,7 @@ mod tests {
             Effect::Restore {
                 key,
                 payload: value,
-                form: StoredForm::of(1 + random.below(8) as u8).expect("there are eight"),
+                form: StoredForm::of(1 + random.below(9) as u8).expect("there are nine"),
                 expires_at: Some(at),
                 last_use: random.pick(&[LastUse::Now, LastUse::Ago { seconds }, counted]),
             },

@@ -82,7 +82,9 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) {
         }
         Effect::Persist { key } => put(&[b"PERSIST", key]),
         Effect::Command { name, key, arguments } => {
-            put_command(out, [name.as_bytes(), key].into_iter().chain(arguments));
+            // A subcommand stands between the name and the key.
+            let names = name.split('|').map(str::as_bytes);
+            put_command(out, names.chain([key]).chain(arguments));
         }
         Effect::Rename { source, target } => put(&[b"RENAME", source, target]),
         Effect::Move { key, database } => put(&[b"MOVE", key, database_text(database).as_bytes()]),

@@ -218,9 +218,10 @@ impl Applier {
         let Handler::Write(handler) = command.handler else {
             unreachable!("a command that is an effect writes")
         };
-        let key = keyspace.hasher().key(request.view().at(1));
         // LMOVE may name its key twice.
-        let keys = vec![key; command.key_positions(request.view()).count()];
+        let positions = command.key_positions(request.view());
+        let keys: Vec<Key<'_>> =
+            positions.map(|position| keyspace.hasher().key(request.view().at(position))).collect();
         // Effects ask for no chance.
         let mut random = Prng::new(0);
         let mut context = WriteContext {
@@ -270,7 +271,8 @@ fn prepare<'a>(keyspace: &Keyspace, change: Change<'a>) -> Option<Step<'a>> {
     let Effect::Command { name, key, arguments } = change.effect else {
         return Some(Step { change, command: None });
     };
-    let request = OwnedRequest::new([name.as_bytes(), key].into_iter().chain(arguments));
+    let names = name.split('|').map(str::as_bytes);
+    let request = OwnedRequest::new(names.chain([key]).chain(arguments));
     let command = command::resolve(request.view()).ok()?;
     let names_key = |position| request.view().at(position) == key;
     let is_effect =

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use base::{Key, Lsn};
+use base::{Key, Lsn, UnixMs};
 use command::{
     Args, Attendance, Command, CommandError, Flags, Handler, MemoryPolicy, Need, ReadContext,
     Unfinished, Wait, Wake,
@@ -74,16 +74,23 @@ impl BlockedRequest {
         command: &'static Command,
         args: Args<'_>,
         wait: &Wait,
-        session: &Session,
+        (session, guard, now): (&Session, &Guard<'_>, UnixMs),
         keyspace: &Keyspace,
     ) -> BlockedRequest {
         let request = args.request();
         let positions = command.key_positions(request).map(|position| position as u32).collect();
         let key_count = wait.key_count as usize;
         let names = AwaitedNames::of(&args.keys()[..key_count], keyspace);
+        let request = match command.at_wait {
+            None => OwnedRequest::new(request.iter()),
+            Some(at_wait) => {
+                let view = guard.read(session.state.database, now);
+                OwnedRequest::new(at_wait(&view, args).iter().map(Vec::as_slice))
+            }
+        };
         BlockedRequest {
             command,
-            request: OwnedRequest::new(request.iter()),
+            request,
             caller: Caller::of(&session.state),
             protocol: session.state.protocol,
             attendance: session.attendance.clone(),
@@ -215,7 +222,9 @@ impl Runner<'_, '_, '_, '_> {
             self.session.kept = Some(Box::new(kept));
         }
         if wait.key_count > 0 {
-            let blocked = BlockedRequest::new(command, args, &wait, self.session, self.keyspace);
+            let guard = self.guard.as_ref().expect("a command that waits keeps its guard");
+            let from = (&*self.session, guard, self.execution.now);
+            let blocked = BlockedRequest::new(command, args, &wait, from, self.keyspace);
             let keys = &args.keys()[..wait.key_count as usize];
             let bytes = blocked.memory_bytes() as u64 + Keyspace::wait_bytes(&blocked.names, keys);
             if bytes >= RESERVED_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
@@ -240,6 +249,7 @@ impl Runner<'_, '_, '_, '_> {
             keys,
             names: &names,
             value_type: wait.value_type,
+            ends_with_key: wait.ends_with_key,
             request: Box::new(blocked),
             bytes,
         };

@@ -434,6 +434,10 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
         shard.tell_policy(database, 0, KeyEvent::Flushed);
         shard.retire_all(cleared);
     }
+    if !shard.waits.is_empty() {
+        // Some wait for the end of a key.
+        shard.all_ready(database, now).into_iter().for_each(|key| recorder.note_ready(key));
+    }
 }
 
 fn prepare_swap(

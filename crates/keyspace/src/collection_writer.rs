@@ -312,7 +312,7 @@ impl KeyWriter<'_> {
         });
         part.slots.resize(key.slot, before, after);
         self.tell_size(key, KeyEvent::Resized);
-        let exists = change.count > 0;
+        let exists = K::STAYS_EMPTY || change.count > 0;
         if exists {
             self.settle_private::<K>(key, id, handle, &change);
         } else {

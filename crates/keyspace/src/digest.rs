@@ -4,7 +4,7 @@ use std::fmt;
 
 use base::prng::mix;
 use base::{DatabaseIndex, SecretHasher};
-use collections::{CollectionView, Direction, Element};
+use collections::{CollectionView, Direction, Element, Log, Stream, StreamId};
 
 use crate::object::{Content, Object};
 
@@ -70,6 +70,54 @@ fn of_collection(hasher: &SecretHasher, collection: CollectionView<'_>) -> u64 {
                 sum = sum.wrapping_add(mix(mix(hash(member)) ^ mix(score)));
             });
         }
+        CollectionView::Stream(stream) => sum = of_stream(hasher, stream),
     }
     sum
+}
+
+/// Returns the hash of a stream, but for the times at which consumers were seen and active.
+fn of_stream(hasher: &SecretHasher, stream: &Stream) -> u64 {
+    let mut sum = of_log(hasher, stream.log());
+    let mut add = |word: u64| sum = mix(sum ^ word).wrapping_add(1);
+    for (name, group) in stream.groups() {
+        add(hasher.hash(name));
+        let read = group.entries_read();
+        for word in words_of(group.last_id()).into_iter().chain([read.unwrap_or(u64::MAX)]) {
+            add(word);
+        }
+        for (_, consumer) in group.consumers() {
+            add(hasher.hash(consumer.name()));
+            add(consumer.pending_count() as u64);
+        }
+        for (id, pending) in group.pending(StreamId::MIN) {
+            words_of(id).into_iter().for_each(&mut add);
+            add(hasher.hash(group.consumer(pending.consumer).name()));
+            add(pending.delivered_at.0 as u64);
+            add(pending.delivery_count);
+        }
+    }
+    sum
+}
+
+fn of_log(hasher: &SecretHasher, log: &Log) -> u64 {
+    let mut sum = log.len();
+    let mut add = |word: u64| sum = mix(sum ^ word).wrapping_add(1);
+    let counters = log.counters();
+    for id in [counters.first_id, counters.last_id, counters.max_deleted_id] {
+        words_of(id).into_iter().for_each(&mut add);
+    }
+    add(counters.entries_added);
+    let mut entries = log.entries(StreamId::MIN, StreamId::MAX, Direction::Up);
+    while let Some(id) = entries.advance() {
+        words_of(id).into_iter().for_each(&mut add);
+        while let Some((field, value)) = entries.next_field() {
+            add(field.with_bytes(|bytes| hasher.hash(bytes)));
+            add(value.with_bytes(|bytes| hasher.hash(bytes)));
+        }
+    }
+    sum
+}
+
+fn words_of(id: StreamId) -> [u64; 2] {
+    [id.ms, id.sequence]
 }

@@ -484,7 +484,9 @@ impl Shard {
         let recorder = &mut recorder;
         let mut writer =
             KeyWriter { shard: self, recorder, database, now, counts_access, event: "" };
-        if writer.remove(key, id, cause) { bytes } else { 0 }
+        let is_free = writer.remove(key, id, cause);
+        self.leave_unserved(recorder);
+        if is_free { bytes } else { 0 }
     }
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.

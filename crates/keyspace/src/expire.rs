@@ -159,6 +159,7 @@ impl Sweep<'_> {
         let (shard, recorder) = (&mut *self.shard, &mut recorder);
         let mut writer = KeyWriter { shard, recorder, database, now, counts_access, event: "" };
         writer.remove(&key, id, Cause::Expired);
+        self.shard.leave_unserved(recorder);
         None
     }
 

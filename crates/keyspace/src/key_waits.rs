@@ -38,9 +38,16 @@ pub(crate) const KEYS_PER_HOLD_MAX: usize = 1024;
 /// Those who wait for a key of any type.
 const ANY_TYPE: u8 = 0;
 
-/// Returns the group of those who wait for a key of `value_type`, or of any.
-fn group_of(value_type: Option<ValueType>) -> u8 {
-    value_type.map_or(ANY_TYPE, |it| it as u8)
+/// Those who wait for a stream, and for its end: that the key is gone, or of another type.
+const STREAM_OR_END: u8 = 0x80 | ValueType::Stream as u8;
+
+/// Returns the group of those who wait for a key of `value_type`, or of any, and for its end where
+/// a wait `ends_with_key`, which only one for a stream does.
+fn group_of(value_type: Option<ValueType>, ends_with_key: bool) -> u8 {
+    match ends_with_key {
+        true => STREAM_OR_END,
+        false => value_type.map_or(ANY_TYPE, |it| it as u8),
+    }
 }
 
 /// What one session waits for.
@@ -80,6 +87,8 @@ pub struct NewWait<'a> {
     pub names: &'a AwaitedNames,
     /// Which type a key has to have, if one in particular.
     pub value_type: Option<ValueType>,
+    /// The end of a key of that type ends the wait too.
+    pub ends_with_key: bool,
     /// What whoever serves the session is given.
     pub request: Box<dyn Any + Send + Sync>,
     /// What the request takes and [`Keyspace::wait_bytes`].
@@ -227,22 +236,21 @@ impl WaitTable {
 }
 
 impl Shard {
-    /// Returns which awaited keys of `database` are there at `now`, now that it has got other
-    /// contents.
+    /// Returns which awaited keys of `database` are there at `now`, or are awaited if they are not,
+    /// now that it has got other contents.
     pub fn all_ready(&mut self, database: DatabaseIndex, now: UnixMs) -> Vec<ReadyKey> {
         let shard = self.index();
         let all = self.waits.waiting.of_database(database);
-        let all = all.map(|(Registration { secret, .. }, Waiting { hash, name, .. })| ReadyKey {
-            database,
-            shard,
-            hash: *hash,
-            secret,
-            name: Arc::clone(name),
+        let all = all.map(|(Registration { secret, group, .. }, Waiting { hash, name, .. })| {
+            let name = Arc::clone(name);
+            (ReadyKey { database, shard, hash: *hash, secret, name }, group)
         });
-        let mut ready: Vec<ReadyKey> = all.collect();
-        ready.dedup_by(|one, other| one.secret == other.secret && one.name == other.name);
-        ready.retain(|key| self.type_of(database, key.hash, &key.name, now).is_some());
-        ready
+        let mut ready: Vec<(ReadyKey, u8)> = all.collect();
+        ready.retain(|(key, group)| {
+            *group == STREAM_OR_END || self.type_of(database, key.hash, &key.name, now).is_some()
+        });
+        ready.dedup_by(|(one, _), (other, _)| one.secret == other.secret && one.name == other.name);
+        ready.into_iter().map(|(key, _)| key).collect()
     }
 
     /// Returns the type of a key, where it exists.
@@ -267,7 +275,8 @@ impl Guard<'_> {
     /// When the session waits already, or this guard lacks the shard of a key.
     pub fn begin_wait(&mut self, waits: &mut Waits, wait: NewWait<'_>) {
         assert!(waits.current.is_none(), "a session waits for one thing at a time");
-        let NewWait { session, place, database, keys, names, value_type, request, bytes } = wait;
+        let NewWait { session, place, database, keys, names, request, bytes, .. } = wait;
+        let group = group_of(wait.value_type, wait.ends_with_key);
         waits.number += 1;
         let wakeup = SessionWakeup { session, wait: waits.number, place };
         let waiter = Arc::new(Waiter { wakeup, request, state: Mutex::new(WaitState::Open) });
@@ -277,7 +286,7 @@ impl Guard<'_> {
             let name: Arc<[u8]> = bytes.into();
             let waiting = Waiting { hash, name: name.clone(), waiter: Arc::clone(&waiter) };
             let table = &mut self.shard_mut(shard).waits;
-            let registration = table.waiting.add(database, secret, group_of(value_type), waiting);
+            let registration = table.waiting.add(database, secret, group, waiting);
             waits.keys.push(AwaitedKey { registration, shard, hash, name });
         }
         waits.current = Some(waiter);
@@ -298,8 +307,7 @@ impl Guard<'_> {
     }
 
     /// Returns the session that waits for `ready` next after `place`, or first of all, and for the
-    /// type that the key has at `now`; none where the key is gone. Costs the logarithm of how many
-    /// wait.
+    /// type that the key has at `now`, or for its end. Costs the logarithm of how many wait.
     ///
     /// # Panics
     /// When this guard lacks the shard of the key.
@@ -310,15 +318,15 @@ impl Guard<'_> {
         now: UnixMs,
     ) -> Option<(QueuePlace, Arc<Waiter>)> {
         let shard = self.shard_mut(ready.shard);
-        let value_type = shard.type_of(ready.database, ready.hash, &ready.name, now)?;
+        let value_type = shard.type_of(ready.database, ready.hash, &ready.name, now);
         let arrival = place.map(|place| place.0.arrival);
         let first_of = |group| {
             let mut behind =
                 shard.waits.waiting.behind(ready.database, ready.secret, group, arrival);
             behind.find(|(_, waiting)| waiting.name == ready.name)
         };
-        let groups = [ANY_TYPE, group_of(Some(value_type))];
-        let firsts = groups.into_iter().filter_map(first_of);
+        let of_type = value_type.map(|it| [ANY_TYPE, it as u8]).into_iter().flatten();
+        let firsts = of_type.chain([STREAM_OR_END]).filter_map(first_of);
         let (registration, waiting) = firsts.min_by_key(|(first, _)| first.arrival)?;
         Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
     }
@@ -338,9 +346,10 @@ impl Guard<'_> {
     }
 
     fn note_there(&mut self, key: &AwaitedKey, now: UnixMs) {
-        let Registration { database, secret, .. } = key.registration;
+        let Registration { database, secret, group, .. } = key.registration;
         let shard = self.shard_mut(key.shard);
-        if shard.type_of(database, key.hash, &key.name, now).is_some()
+        let is_there = shard.type_of(database, key.hash, &key.name, now).is_some();
+        if (is_there || group == STREAM_OR_END)
             && let Some(ready) = shard.waits.ready(database, key.shard, secret, &key.name)
         {
             self.recorder.note_ready(ready);

@@ -52,7 +52,7 @@ pub struct Keyspace {
     pub(crate) rebalance_lock: Mutex<()>,
     pub(crate) access_reports: AccessReportInbox,
     admission: Arc<Admission>,
-    pub(crate) unserved: UnservedKeys,
+    pub(crate) unserved: Arc<UnservedKeys>,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -67,9 +67,12 @@ impl Keyspace {
     pub fn new(arena: Arc<Arena>) -> Keyspace {
         let shard_count = arena.config().shard_count as usize;
         let account = Arc::new(MemoryAccount::new(arena));
+        let unserved: Arc<UnservedKeys> = Arc::default();
         let cell = |index: usize| {
             let published = Arc::new(Published::default());
-            let shard = Shard::new(ShardIndex(index as u16), account.clone(), published.clone());
+            let (account, unserved) = (account.clone(), unserved.clone());
+            let index = ShardIndex(index as u16);
+            let shard = Shard::new(index, account, published.clone(), unserved);
             ShardCell { shard: Mutex::new(shard), published }
         };
         let shards: Box<[ShardCell]> = (0..shard_count).map(cell).collect();
@@ -87,7 +90,7 @@ impl Keyspace {
             rebalance_lock: Mutex::new(()),
             access_reports: AccessReportInbox::default(),
             admission: Arc::default(),
-            unserved: UnservedKeys::default(),
+            unserved,
         }
     }
 

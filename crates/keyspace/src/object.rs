@@ -8,7 +8,7 @@ use arena::{Encoding, Entry, ValueType};
 use base::UnixMs;
 use collections::{
     Collection, CollectionView, Compact, Hash, HashView, IntsetView, List, ListView, ListpackView,
-    Set, SetView, SortedSet, SortedSetView,
+    Set, SetView, SortedSet, SortedSetView, Stream,
 };
 use effects::EventClass;
 
@@ -159,6 +159,7 @@ fn view_of(value_type: ValueType, compact: Compact<'_>) -> CollectionView<'_> {
         ValueType::Set => CollectionView::Set(SetView::of_compact(compact)),
         ValueType::Hash => CollectionView::Hash(HashView::of_compact(compact)),
         ValueType::SortedSet => CollectionView::SortedSet(SortedSetView::of_compact(compact)),
+        ValueType::Stream => panic!("a stream has no compact form"),
         ValueType::String => panic!("a string is no collection"),
     }
 }
@@ -171,6 +172,7 @@ pub(crate) fn copy_of(value_type: ValueType, compact: Compact<'_>) -> Collection
         ValueType::Set => Collection::Set(Set::copy_in(compact, memory)),
         ValueType::Hash => Collection::Hash(Hash::copy_in(compact, memory)),
         ValueType::SortedSet => Collection::SortedSet(SortedSet::copy_in(compact, memory)),
+        ValueType::Stream => panic!("a stream has no compact form"),
         ValueType::String => panic!("a string is no collection"),
     }
 }
@@ -181,6 +183,8 @@ pub trait Kind: Sized + 'static {
     const TYPE: ValueType;
     /// The class of the keyspace events of its changes.
     const CLASS: EventClass;
+    /// Whether a key stays that has lost its last part.
+    const STAYS_EMPTY: bool = false;
 
     /// A collection of this type to read, wherever it lies.
     type View<'a>: Copy;
@@ -281,6 +285,63 @@ macro_rules! kind {
             }
         }
     };
+}
+
+impl Kind for Stream {
+    const TYPE: ValueType = ValueType::Stream;
+    const CLASS: EventClass = EventClass::Stream;
+    const STAYS_EMPTY: bool = true;
+
+    type View<'a> = &'a Stream;
+
+    #[inline]
+    fn of(collection: &Collection) -> Option<&Stream> {
+        match collection {
+            Collection::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn of_mut(collection: &mut Collection) -> Option<&mut Stream> {
+        match collection {
+            Collection::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn view_at(&self, _: UnixMs) -> &Stream {
+        self
+    }
+
+    fn of_compact(_: Compact<'_>) -> &Stream {
+        panic!("a stream has no compact form")
+    }
+
+    fn copy_in(_: Compact<'_>, _: Vec<u8>) -> Stream {
+        panic!("a stream has no compact form")
+    }
+
+    #[inline]
+    fn compact(&self) -> Option<Compact<'_>> {
+        None
+    }
+
+    fn into_buffer(self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    #[inline]
+    fn part_count(&self) -> usize {
+        self.len()
+    }
+
+    fn give_back(&mut self) {}
+
+    fn into_collection(self) -> Collection {
+        Collection::Stream(self)
+    }
 }
 
 kind!(List, ListView, |list, _| list.view());

@@ -332,11 +332,15 @@ impl KeyWriter<'_> {
     fn drop_entry(&mut self, key: &Key<'_>, bytes: u64) {
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
+        let was_stream = part.table.entry(id).value_type() == ValueType::Stream;
         part.table.remove(id);
         part.slots.remove(key.slot, bytes);
         let removed = KeyEvent::Removed(bytes, Cause::Command);
         self.shard.tell_policy(self.database, key.hash, removed);
         self.shard.publish_counts(self.database);
+        if was_stream {
+            self.appear(key);
+        }
     }
 
     /// Removes the entry at `id`, which is that of `key`, for a value that is to be adopted.

@@ -262,6 +262,7 @@ fn form_of_collection(encoding: CollectionEncoding) -> StoredForm {
         CollectionEncoding::Intset => StoredForm::Intset,
         CollectionEncoding::HashTable => StoredForm::HashTable,
         CollectionEncoding::Skiplist => StoredForm::Skiplist,
+        CollectionEncoding::Stream => StoredForm::Stream,
     }
 }
 
@@ -273,6 +274,7 @@ fn collection_encoding_of(form: StoredForm) -> Option<CollectionEncoding> {
         StoredForm::Intset => Some(CollectionEncoding::Intset),
         StoredForm::HashTable => Some(CollectionEncoding::HashTable),
         StoredForm::Skiplist => Some(CollectionEncoding::Skiplist),
+        StoredForm::Stream => Some(CollectionEncoding::Stream),
     }
 }
 
@@ -282,5 +284,6 @@ fn type_of(collection: &Collection) -> ValueType {
         Collection::Set(_) => ValueType::Set,
         Collection::Hash(_) => ValueType::Hash,
         Collection::SortedSet(_) => ValueType::SortedSet,
+        Collection::Stream(_) => ValueType::Stream,
     }
 }

@@ -13,7 +13,7 @@ use effects::EffectSink;
 
 use crate::eviction::EvictionPool;
 use crate::eviction::policy::{EvictionPolicy, KeyEvent, ShardPolicy};
-use crate::key_waits::WaitTable;
+use crate::key_waits::{UnservedKeys, WaitTable};
 use crate::key_watches::WatchTable;
 use crate::memory_limit::MemoryAccount;
 use crate::object::Object;
@@ -64,6 +64,8 @@ pub(crate) struct Shard {
     frozen: u16,
     databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
     account: Arc<MemoryAccount>,
+    /// Where keys are left that are ready while no guard records that.
+    unserved: Arc<UnservedKeys>,
 }
 
 /// The part of one database that lies in one shard.
@@ -85,7 +87,12 @@ pub(crate) struct DatabaseShard {
 
 impl Shard {
     /// Returns the empty shard `index`.
-    pub fn new(index: ShardIndex, account: Arc<MemoryAccount>, published: Arc<Published>) -> Shard {
+    pub fn new(
+        index: ShardIndex,
+        account: Arc<MemoryAccount>,
+        published: Arc<Published>,
+        unserved: Arc<UnservedKeys>,
+    ) -> Shard {
         let rules = Rules { limits: Limits::default(), hasher: *account.arena().secret_hasher() };
         Shard {
             index,
@@ -104,6 +111,16 @@ impl Shard {
             frozen: 0,
             databases: Default::default(),
             account,
+            unserved,
+        }
+    }
+
+    /// Leaves the keys unserved that a sweep or an eviction has made ready: no guard records for
+    /// these.
+    #[inline]
+    pub fn leave_unserved(&self, recorder: &mut Recorder) {
+        if recorder.has_ready() {
+            self.unserved.add(recorder.take_ready());
         }
     }
 

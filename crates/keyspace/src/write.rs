@@ -577,8 +577,14 @@ impl<'p> KeyWriter<'p> {
         let object = part.object(id);
         let bytes = object.memory_bytes();
         let handle = handle_of(&object);
+        let was_stream = object.header().type_bits() == ValueType::Stream as u64;
         let is_free = part.table.remove(id);
         part.slots.remove(key.slot, bytes);
+        if was_stream {
+            // Consumers of its groups that wait are refused now.
+            self.appear(key);
+        }
+        let part = self.part();
         let collection = handle.map(|handle| part.store.take(handle));
         self.shard.publish_counts(self.database);
         self.shard.tell_policy(self.database, key.hash, KeyEvent::Removed(bytes, cause));

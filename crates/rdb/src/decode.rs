@@ -11,7 +11,7 @@ use collections::{Collection, CollectionEncoding, ELEMENT_BYTES_MAX, Rules};
 
 use crate::blobs::{self, Blob};
 use crate::reader::{Reader, Text};
-use crate::{container, kind, strings};
+use crate::{container, kind, streams, strings};
 
 /// What a part may take beside its bytes, growth of what holds it included.
 pub(crate) const PART_BYTES: u64 = 128;
@@ -31,7 +31,7 @@ pub struct DecodeOptions<'r> {
 pub enum Value<'a> {
     /// A string: a part of the payload, unless it was compressed there.
     String(Cow<'a, [u8]>),
-    /// A value of many parts, never without any.
+    /// A value of many parts, never without any unless it is a stream.
     Collection(Collection),
 }
 
@@ -94,6 +94,11 @@ pub fn decode<'a, E>(
         }
         kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => {
             blobs::list(reader, kind, options).ok_or(DecodeError::Malformed)
+        }
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
+            let is_wanted = options.encoding.is_none_or(|it| it == CollectionEncoding::Stream);
+            let stream = is_wanted.then(|| streams::stream(kind, reader)).flatten();
+            stream.ok_or(DecodeError::Malformed)
         }
         _ => Blob::of(kind).ok_or(DecodeError::Malformed)?.read(reader, options, budget),
     };
@@ -185,6 +190,9 @@ fn measure(kind: u8, mut reader: Reader<'_>) -> Option<u64> {
                     sum.add_buffer(&text);
                 }
             }
+        }
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
+            sum.bytes += streams::measure(kind, &mut reader)?;
         }
         _ => {
             Blob::of(kind)?;

@@ -8,7 +8,7 @@ use collections::{
 
 use crate::payload::{FOOTER_BYTES, VERSION_OF_TIMES, Version, seal_as};
 use crate::writer::{LENGTH_BYTES_MAX, Writer};
-use crate::{container, kind};
+use crate::{container, kind, streams};
 
 /// How many times as long as in memory a compact collection can be that is written part by part: a
 /// member and its score in four bytes become ten, and an integer in ten bytes a text of twenty.
@@ -81,7 +81,8 @@ pub fn encode_as(version: Version, value: Stored<'_>, out: &mut Vec<u8>) {
             writer.text(bytes);
         }
         Stored::Collection(collection) => {
-            assert!(!collection.is_empty(), "a key goes with its last part");
+            let may_be_empty = matches!(collection, CollectionView::Stream(_));
+            assert!(may_be_empty || !collection.is_empty(), "a key goes with its last part");
             match collection {
                 CollectionView::List(list) => put_list(list, &mut writer),
                 CollectionView::Set(set) => put_set(set, &mut writer),
@@ -91,6 +92,7 @@ pub fn encode_as(version: Version, value: Stored<'_>, out: &mut Vec<u8>) {
                 }
                 CollectionView::Hash(hash) => put_hash(hash, &mut writer),
                 CollectionView::SortedSet(set) => put_sorted_set(set, &mut writer),
+                CollectionView::Stream(stream) => streams::put_stream(stream, &mut writer),
             }
         }
     }

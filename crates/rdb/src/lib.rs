@@ -5,7 +5,8 @@
 //!
 //! *Layout*: `payload.rs` is the footer. `encode.rs` writes a value, `writer.rs` the lengths and
 //! strings that it is made of. `decode.rs` reads one, `reader.rs` lengths and strings, `strings.rs`
-//! what a value of single strings becomes, `blobs.rs` values that lie in one block; `ziplist.rs`
+//! what a value of single strings becomes, `blobs.rs` values that lie in one block, `streams.rs`
+//! streams; `ziplist.rs`
 //! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses. `samples.rs` is for
 //! tests.
 //! *Invariants*: no bytes make reading panic; nothing is allocated that was not asked for before,
@@ -24,6 +25,7 @@ mod lzf;
 mod payload;
 mod reader;
 pub mod samples;
+mod streams;
 mod strings;
 mod writer;
 mod ziplist;
@@ -53,6 +55,9 @@ mod kind {
     pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_LISTPACKS: u8 = 18;
     pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_LISTPACKS: u8 = 15;
+    pub const STREAM_LISTPACKS_2: u8 = 19;
+    pub const STREAM_LISTPACKS_3: u8 = 21;
     pub const HASH_METADATA: u8 = 24;
     pub const HASH_LISTPACK_EX: u8 = 25;
 }

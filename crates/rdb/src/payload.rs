@@ -42,6 +42,12 @@ impl Version {
     pub(crate) fn has_listpacks_of_sets(self) -> bool {
         self >= Version(11)
     }
+
+    /// Returns whether consumers of streams have the time at which they were active: from Redis
+    /// 7.2 on.
+    pub(crate) fn has_active_times(self) -> bool {
+        self >= Version(11)
+    }
 }
 
 /// The version of what Redis 7.2 cannot read, and the newest that is read: that of Redis 7.4.

@@ -4,8 +4,8 @@
 use base::prng::Prng;
 use base::{SecretHasher, UnixMs};
 use collections::{
-    Collection, CollectionView, Direction, End, Hash, Limits, List, ListLimit, Rules, Set,
-    SortedSet,
+    Collection, CollectionView, Direction, End, Group, Hash, Limits, List, ListLimit, Log, Pending,
+    Rules, Set, SortedSet, Stream, StreamId,
 };
 
 const SCORES: [f64; 7] = [0.0, -0.0, 1.5, 1e300, f64::INFINITY, -7.0, 0.1];
@@ -24,7 +24,8 @@ pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
     let rules = default_rules();
     let (first, count) = (&parts[0], parts.len() as u64);
     let kept = 1 + random.below(count) as usize;
-    match random.below(4) {
+    match random.below(5) {
+        4 => Collection::Stream(stream(random, parts, kept)),
         0 => {
             let (mut list, limit) = (List::default(), ListLimit(-1 - random.below(2) as i32));
             for part in parts {
@@ -75,6 +76,52 @@ pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
     }
 }
 
+/// Returns a stream of entries of some of `parts`, of which about `kept` are left, with groups that
+/// have read some of them.
+fn stream(random: &mut Prng, parts: &[Vec<u8>], kept: usize) -> Stream {
+    let (mut stream, limits) = (Stream::default(), default_rules().limits);
+    for (index, part) in (1..).zip(parts) {
+        let fields = [b"field".as_slice(), part, part, b"value"];
+        let fields = if random.one_in(4) { &fields[..] } else { &fields[..2] };
+        let id = StreamId::new(index, random.below(3));
+        stream.log_mut().add(id, fields, &limits).expect("parts are short");
+    }
+    for name in ["g", "8", "another group with a long name"] {
+        if random.one_in(2) {
+            let group = Group::new(StreamId::MIN, Some(0).filter(|_| random.one_in(2)));
+            stream.add_group(name.as_bytes(), group);
+            stream.change_group(name.as_bytes(), |log, group| deliver(random, log, group));
+        }
+    }
+    for index in kept..parts.len() {
+        let entry = stream.log().entries(StreamId::MIN, StreamId::MAX, Direction::Up).advance();
+        let random_id = StreamId::new(index as u64, random.below(3));
+        stream.log_mut().remove(if random.one_in(2) {
+            random_id
+        } else {
+            entry.unwrap_or_default()
+        });
+    }
+    stream
+}
+
+/// Has some consumers of `group` read some entries of `log`.
+fn deliver(random: &mut Prng, log: &Log, group: &mut Group) {
+    let names = ["alice", "bob", "17"];
+    let consumers = names.map(|name| group.add_consumer(name.as_bytes(), UnixMs(5)));
+    let mut entries = log.entries(StreamId::MIN, StreamId::MAX, Direction::Up);
+    while let Some(id) = entries.advance().filter(|_| !random.one_in(50)) {
+        group.note_read(log, id);
+        let consumer = random.pick(&consumers);
+        if !random.one_in(3) {
+            let delivered_at = UnixMs(random.below(1 << 41) as i64);
+            let delivery_count = 1 + random.below(3);
+            group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
+            group.note_seen(consumer, delivered_at, random.one_in(2));
+        }
+    }
+}
+
 /// Makes some of the fields of `hash`, which are among `parts`, expire.
 fn give_times(hash: &mut Hash, parts: &[Vec<u8>], random: &mut Prng) {
     let (rules, one_in) = (default_rules(), 1 + random.below(3));
@@ -104,9 +151,38 @@ pub fn parts(collection: &Collection) -> Vec<Vec<u8>> {
                 parts.push([member.to_vec(), score.into_bytes()].join(&b'='));
             });
         }
+        CollectionView::Stream(_) => {}
+    }
+    if let Collection::Stream(stream) = collection {
+        return stream_parts(stream);
     }
     if matches!(collection, Collection::Set(_) | Collection::Hash(_)) {
         parts.sort();
+    }
+    parts
+}
+
+/// Returns what `stream` holds: its counters, its entries, and its groups, but for times and for
+/// consumers that have nothing.
+fn stream_parts(stream: &Stream) -> Vec<Vec<u8>> {
+    let text = |id: StreamId| id.to_text().as_bytes().to_vec();
+    let log = stream.log();
+    let mut parts = vec![format!("{} {:?}", log.len(), log.counters()).into_bytes()];
+    let mut entries = log.entries(StreamId::MIN, StreamId::MAX, Direction::Up);
+    while let Some(id) = entries.advance() {
+        parts.push(text(id));
+        while let Some((field, value)) = entries.next_field() {
+            parts.push([field.to_vec(), value.to_vec()].join(&b'='));
+        }
+    }
+    for (name, group) in stream.groups() {
+        parts.push(name.to_vec());
+        parts.push(format!("{:?} {:?}", group.last_id(), group.entries_read()).into_bytes());
+        for (id, pending) in group.pending(StreamId::MIN) {
+            let name = group.consumer(pending.consumer).name();
+            let count = pending.delivery_count.to_string().into_bytes();
+            parts.push([text(id), name.to_vec(), count].join(&b' '));
+        }
     }
     parts
 }

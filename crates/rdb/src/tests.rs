@@ -8,6 +8,8 @@ use collections::{
 };
 use sys::allocations::{self, Counting};
 
+mod streams;
+
 use super::*;
 use crate::samples::{default_rules as rules, parts, ziplist};
 
@@ -76,13 +78,18 @@ fn an_older_version_has_the_same_parts_and_no_newer_kind() {
             }
             assert_eq!(payload[payload.len() - 10..][..2], number.to_le_bytes());
             let newest = match number {
-                9 => kind::LIST_ZIPLISTS,
-                10 => kind::LIST_LISTPACKS,
-                _ => kind::SET_LISTPACK,
+                9 => kind::STREAM_LISTPACKS,
+                10 => kind::STREAM_LISTPACKS_2,
+                _ => kind::STREAM_LISTPACKS_3,
             };
             assert!(payload[0] <= newest, "kind {} in version {number}", payload[0]);
             let found = open(&payload).ok().and_then(|bytes| read(bytes, &options(&rules)));
             let Some(Value::Collection(after)) = found else { panic!("version {number}") };
+            if number == 9 && matches!(after, Collection::Stream(_)) {
+                // It counts nothing but what is there.
+                assert_eq!(before.len(), after.len());
+                continue;
+            }
             let sorted = |collection: &Collection| {
                 let mut parts = parts(collection);
                 if !matches!(collection, Collection::List(_)) {

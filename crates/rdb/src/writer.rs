@@ -30,6 +30,11 @@ impl<'o> Writer<'o> {
         Writer { version, out, compressor: Compressor::default() }
     }
 
+    /// Appends a number in the form of a length.
+    pub fn number(&mut self, number: u64) {
+        self.length(usize::try_from(number).expect("a word is a word"));
+    }
+
     pub fn length(&mut self, length: usize) {
         let (bytes, count) = length_bytes(length);
         self.out.extend_from_slice(&bytes[..count]);

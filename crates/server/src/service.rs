@@ -159,6 +159,10 @@ impl ServiceThread {
             // More of it in the next round, though nothing else may happen until then.
             self.quiet_rounds = 0;
         }
+        if !is_paused && self.shared.keyspace().has_unserved() {
+            // A stream has gone that somebody waits for.
+            self.shared.post_all(|| Message::Resume);
+        }
         self.shared.huge_pages.note_memory(self.shared.keyspace().arena().usage().touched_bytes);
         self.evict_clients();
         let now = sys::clock::monotonic();

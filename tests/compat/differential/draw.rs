@@ -28,9 +28,11 @@ impl Draw for Words {
         &mut self.prng
     }
 
-    /// What came after Redis 7.0, or with Valkey, the other server does not know.
+    /// What came after Redis 7.0, or with Valkey, the other server does not know. What depends on
+    /// the clock is not drawn, nor what waits; of a stream in full Redis 7.2 says more.
     fn knows(&self, arg: &Arg) -> bool {
-        !arg.since.starts_with(['8', '9']) && !arg.since.starts_with("7.4")
+        let is_apart = ["auto-id", "full-block"].contains(&arg.name) || arg.token == "BLOCK";
+        !is_apart && !arg.since.starts_with(['8', '9']) && !arg.since.starts_with("7.4")
     }
 
     fn begin(&mut self, command: &Command) {

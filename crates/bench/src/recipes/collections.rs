@@ -119,6 +119,23 @@ pub static COLLECTIONS: &[Recipe] = &[
         "ZREM, ZADD, one sorted set",
         &[("ZREM zset mem:*", NUMBER), ("ZADD zset 0000* mem:*", NUMBER)],
     ),
+    one("XADD", &[("XADD log MAXLEN ~ 100000 * kind click place oslo count 12", BULK)]),
+    cycle(
+        "XADD, XREADGROUP, XACK",
+        &[
+            ("DEL stm:*", NUMBER),
+            ("XGROUP CREATE stm:* g 0 MKSTREAM", OK),
+            ("XADD stm:* 1-1 kind click place oslo count 12", BULK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
+            ("XACK stm:* g 1-1", NUMBER),
+            ("XADD stm:* 1-2 kind click place oslo count 12", BULK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
+            ("XACK stm:* g 1-2", NUMBER),
+            ("XADD stm:* 1-3 kind click place oslo count 12", BULK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
+            ("XACK stm:* g 1-3", NUMBER),
+        ],
+    ),
 ];
 
 /// Commands that loop over collections of hundreds of parts.
@@ -150,4 +167,6 @@ pub static LARGE_COLLECTIONS: &[Recipe] = &[
     one("SINTERSTORE of 1,000", &[("SINTERSTORE target set:1 set:2", NUMBER)]),
     one("SUNIONSTORE of 1,000", &[("SUNIONSTORE target set:1 set:2", NUMBER)]),
     one("SSCAN of 1,000", &[("SSCAN set:1 0 COUNT 100", ARRAY)]),
+    one("XRANGE of 100", &[("XRANGE log:1 - + COUNT 100", ARRAY)]),
+    one("XREAD of 10", &[("XREAD STREAMS log:1 990-0", ARRAY)]),
 ];

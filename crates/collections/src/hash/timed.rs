@@ -77,6 +77,7 @@ impl TimedHash {
             set_value_bytes: 0,
             sorted_set_entries: TIMES_IN_PACK_MAX,
             sorted_set_value_bytes: 64,
+            ..Limits::default()
         };
         Rules { limits, hasher: self.hasher }
     }

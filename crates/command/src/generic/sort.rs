@@ -235,7 +235,10 @@ fn sorted<'v>(
 ) -> Result<Sorted<'v>, Unfinished> {
     let collection = match view.content(key) {
         None => None,
-        Some(Content::Collection(CollectionView::Hash(_)) | Content::String(_)) => {
+        Some(
+            Content::Collection(CollectionView::Hash(_) | CollectionView::Stream(_))
+            | Content::String(_),
+        ) => {
             return Err(CommandError::WrongType.into());
         }
         Some(Content::Collection(collection)) => Some(collection),
@@ -513,7 +516,9 @@ fn count_of(collection: CollectionView<'_>) -> usize {
         CollectionView::List(list) => list.len(),
         CollectionView::Set(set) => set.len(),
         CollectionView::SortedSet(set) => set.len(),
-        CollectionView::Hash(_) => unreachable!("a hash is not sorted"),
+        CollectionView::Hash(_) | CollectionView::Stream(_) => {
+            unreachable!("neither hashes nor streams are sorted")
+        }
     }
 }
 
@@ -546,6 +551,8 @@ fn for_each(
                 index += 1;
             });
         }
-        CollectionView::Hash(_) => unreachable!("a hash is not sorted"),
+        CollectionView::Hash(_) | CollectionView::Stream(_) => {
+            unreachable!("neither hashes nor streams are sorted")
+        }
     }
 }

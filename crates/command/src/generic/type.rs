@@ -30,5 +30,6 @@ pub(super) fn type_name(value_type: ValueType) -> &'static str {
         ValueType::Set => "set",
         ValueType::SortedSet => "zset",
         ValueType::Hash => "hash",
+        ValueType::Stream => "stream",
     }
 }

@@ -80,6 +80,8 @@ pub struct Wait {
     pub key_count: u32,
     /// Which type a key has to have to end the wait, if one in particular.
     pub value_type: Option<ValueType>,
+    /// That a key of that type is not there any more ends the wait too.
+    pub ends_with_key: bool,
     /// It waits for what it has asked of the host, which wakes it: [`Wake::Continued`].
     pub is_for_host: bool,
 }
@@ -115,6 +117,7 @@ impl Wait {
             at_refusal: at_timeout,
             key_count,
             value_type: None,
+            ends_with_key: false,
             is_for_host: false,
         }
     }
@@ -128,6 +131,12 @@ impl Wait {
     /// Returns the same wait, whose reply within EXEC is another.
     pub fn refused_by(self, at_refusal: fn(&mut Reply<'_>)) -> Wait {
         Wait { at_refusal, ..self }
+    }
+
+    /// Returns the same wait, which a key of `value_type` ends, and the end of a key of that type,
+    /// or that it becomes one of another.
+    pub fn of_type_or_gone(self, value_type: ValueType) -> Wait {
+        Wait { ends_with_key: true, ..self.of_type(value_type) }
     }
 
     /// Returns the same wait, which only a key of `value_type` ends.

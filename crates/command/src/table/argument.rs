@@ -201,6 +201,11 @@ impl Arg {
         Arg { multiple: true, repeats_count: true, ..self }
     }
 
+    /// As it is, and is there as often as the argument before it that may be repeated.
+    pub const fn as_often_as_before(self) -> Arg {
+        self.as_often_as_counted()
+    }
+
     /// As it is, and each repetition begins with the token.
     pub const fn token_each(self) -> Arg {
         Arg { token_each: true, ..self }

@@ -54,7 +54,8 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
         return reply_part("find_keys", "unknown", &[], reply);
     }
     match spec.extent {
-        Extent::All(list) => reply_keyword(list.word, reply),
+        Extent::All(list) => reply_keyword((list.word, -2), reply),
+        Extent::FirstHalf(list) => reply_keyword((list.word, i64::from(spec.first)), reply),
         _ => reply_part("begin_search", "index", &[("index", i64::from(spec.first))], reply),
     }
     let step = ("keystep", i64::from(spec.step));
@@ -70,12 +71,17 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
             // Both positions count from where the search begins.
             reply_part("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), step], reply);
         }
+        Extent::FirstHalf(_) => {
+            let range = [("lastkey", -1), step, ("limit", 2)];
+            reply_part("find_keys", "range", &range, reply);
+        }
         Extent::BehindWord { .. } | Extent::Unknown => {}
     }
 }
 
-/// Replies that keys are behind the last `word` but for an argument.
-fn reply_keyword(word: &str, reply: &mut Reply<'_>) {
+/// Replies that keys are behind `word`, which is looked for from `start` on, or where that is
+/// negative from the end.
+fn reply_keyword((word, start): (&str, i64), reply: &mut Reply<'_>) {
     reply.bulk("begin_search");
     reply.map(2);
     reply.bulk("type");
@@ -85,7 +91,7 @@ fn reply_keyword(word: &str, reply: &mut Reply<'_>) {
     reply.bulk("keyword");
     reply.bulk(word);
     reply.bulk("startfrom");
-    reply.integer(-2);
+    reply.integer(start);
 }
 
 fn reply_part(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {

@@ -82,6 +82,9 @@ fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Ve
             request[index] = count.to_string().into();
             counted = count;
         }
+        if arg.multiple && !arg.repeats_count {
+            counted = count;
+        }
         count_index = arg.counts_next.then_some(request.len());
         for index in 0..count {
             if !arg.token.is_empty() && (index == 0 || arg.token_each) {

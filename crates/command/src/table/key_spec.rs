@@ -38,6 +38,8 @@ pub enum Extent {
     OneWithout(KeyList),
     /// All behind the word of this list, where the argument at [`KeySpec::first`] is empty.
     All(KeyList),
+    /// The first half of those behind the word of this list, if they are of an even number.
+    FirstHalf(KeyList),
     /// Some, whose names are not in the request.
     Unknown,
 }
@@ -208,6 +210,12 @@ impl KeySpec {
                 Some(first) if request.at(begin).is_empty() => (first, count),
                 _ => (0, 0),
             },
+            Extent::FirstHalf(list) => match list.first(request) {
+                Some(first) if (count - first).is_multiple_of(2) => {
+                    (first, first + (count - first) / 2)
+                }
+                _ => (0, 0),
+            },
             Extent::Unknown => (0, 0),
         };
         (first..end).step_by(usize::from(self.step))
@@ -322,6 +330,23 @@ mod tests {
         ] {
             assert_eq!(positions_in(one, words), of_one, "{words}");
             assert_eq!(positions_in(all, words), of_all, "{words}");
+        }
+    }
+
+    #[test]
+    fn half_of_a_list_are_keys() {
+        let list = KeyList { word: "STREAMS", options: 1, passed: &[("COUNT", 1), ("GROUP", 2)] };
+        let spec = KeySpec { extent: Extent::FirstHalf(list), ..KeySpec::at(1, KeyFlags::RO) };
+        for (words, expected) in [
+            ("xread streams a 0", &[2][..]),
+            ("xread count 1 streams a b 0 0", &[4, 5]),
+            ("xread count streams streams a 0", &[4]),
+            ("xread group streams b noack Streams a 0", &[6]),
+            ("xread streams a b 0", &[]),
+            ("xread streams", &[]),
+            ("xread count 1", &[]),
+        ] {
+            assert_eq!(positions_in(spec, words), expected, "{words}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The row of a command: all that is known of it, in one place.
 
+use keyspace::ReadView;
 use resp::{Reply, RequestView};
 
 use crate::handler::context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
@@ -61,7 +62,13 @@ pub struct Command {
     pub example: &'static str,
     /// What runs.
     pub handler: Handler,
+    /// Returns the request as it is kept while it waits, where its words mean something else later:
+    /// XREAD's `$`.
+    pub at_wait: Option<WaitingRequest>,
 }
+
+/// Makes the request that is kept while a command waits.
+pub type WaitingRequest = fn(&ReadView<'_>, Args<'_>) -> Vec<Vec<u8>>;
 
 /// The chapters of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +85,8 @@ pub enum Group {
     SortedSet,
     /// Hashes.
     Hash,
+    /// Streams.
+    Stream,
     /// Strings as bits.
     Bitmap,
     /// The session.
@@ -95,7 +104,8 @@ pub enum Handler {
     /// Reads keys under their shards' locks.
     Read(fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>),
     /// Reads and writes keys under their shards' locks. Whatever it answers but `Ok`, it answers
-    /// before it changes anything.
+    /// before it changes anything; XREADGROUP alone makes its consumer before it waits, as Redis
+    /// does, and finds it when it is run again.
     Write(fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>),
     /// Reads and changes the session, asks the host; asks no shard for anything. Within EXEC
     /// shards may be held, unless it is [`Flags::UNGUARDED`].
@@ -130,6 +140,7 @@ impl Command {
         deprecated: None,
         example: "",
         handler: Handler::Container,
+        at_wait: None,
     };
 
     /// Returns the flags together with what the kind of handler says.
@@ -275,7 +286,11 @@ impl Command {
         let mut ranges = self.keys.iter().filter_map(|spec| match spec.extent {
             Extent::To(last) => Some((spec, last)),
             Extent::OneWithout(_) => Some((spec, 0)),
-            Extent::Counted | Extent::BehindWord { .. } | Extent::All(_) | Extent::Unknown => None,
+            Extent::Counted
+            | Extent::BehindWord { .. }
+            | Extent::All(_)
+            | Extent::FirstHalf(_)
+            | Extent::Unknown => None,
         });
         // The keys of several specifications follow each other.
         let Some((first, _)) = ranges.clone().next() else { return (0, 0, 0) };
@@ -298,6 +313,7 @@ impl Group {
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
             Group::Hash => "hash",
+            Group::Stream => "stream",
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Server => "server",
@@ -306,7 +322,7 @@ impl Group {
     }
 
     /// How many groups have keys of a type of their own.
-    pub const KEY_AFFINITIES: u64 = 5;
+    pub const KEY_AFFINITIES: u64 = 6;
 
     /// Returns a number below [`Group::KEY_AFFINITIES`] for the type of key that the group works
     /// on: generators give each type keys of its own, most times.
@@ -317,6 +333,7 @@ impl Group {
             Group::Set => Some(2),
             Group::SortedSet => Some(3),
             Group::Hash => Some(4),
+            Group::Stream => Some(5),
             _ => None,
         }
     }
@@ -330,6 +347,7 @@ impl Group {
             Group::Set => Categories::SET,
             Group::SortedSet => Categories::SORTED_SET,
             Group::Hash => Categories::HASH,
+            Group::Stream => Categories::STREAM,
             Group::Bitmap => Categories::BITMAP,
             Group::Connection => Categories::CONNECTION,
             Group::Server => Categories::NONE,

@@ -45,3 +45,20 @@ const COLLECTIONS: &str = "1) d5f44352f6226abea9252dad248ef5de0d964396\n\
                            2) eccffdbd2837a69a1e4b1375f1229f14c0974e6e\n\
                            3) 42e8aee1f7247f7f7997132f31f0ea5085e70d29";
 const ONE_HASH: &str = "ea56e1663ca115ea734ac11741f7a8f481bd6c5d";
+
+/// That of redis-server 7.0.15: entries in order, whatever their groups have read.
+#[test]
+fn the_digest_of_a_stream_is_that_of_redis() {
+    let mut world = World::new();
+    for line in [
+        "XADD s 5-1 a 1 b two",
+        "XADD s 5-2 a 2 b three",
+        "XADD s 7-0 c 3",
+        "XADD s 8-0 a 4 b x",
+        "XDEL s 5-2",
+        "XGROUP CREATE s g 0",
+    ] {
+        world.ask(line);
+    }
+    assert_eq!(world.ask("DEBUG DIGEST-VALUE s"), "1) 0ed1921967a7802d195184a4ec4b6fed44a7208a");
+}

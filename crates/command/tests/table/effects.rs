@@ -234,3 +234,61 @@ fn bounded_sums_are_results() {
     check(&[], "INCREX k UBOUND 0", "");
     check(&[], "INCREX k EXAT 1", "");
 }
+
+#[test]
+fn what_becomes_of_a_stream_is_explicit() {
+    check(&[], "XADD k * f v", "XADD k 1700000000000-0 f v");
+    check(&["XADD k 5-1 f v"], "XADD k 5-* f v", "XADD k 5-2 f v");
+    check(&["XADD k 5-1 f v"], "XADD k NOMKSTREAM MAXLEN 1 6-0 f v", "XADD k MAXLEN = 1 6-0 f v");
+    check(&["XADD k 5-1 f v"], "XADD k MAXLEN 2 6-0 f v", "XADD k 6-0 f v");
+    check(&["XADD k 5-1 f v"], "XADD k MAXLEN ~ 1 6-0 f v", "XADD k 6-0 f v");
+    check(&[], "XADD k NOMKSTREAM 6-0 f v", "");
+    let two = ["XADD k 1-0 f v", "XADD k 2-0 f v"];
+    check(&two, "XTRIM k MINID 2", "XTRIM k MAXLEN = 1");
+    check(&two, "XTRIM k MINID 1", "");
+    check(&two, "XDEL k 1-0 7", "XDEL k 1-0 7");
+    check(&two, "XDEL k 7", "");
+    check(&two, "XSETID k 7", "XSETID k 7");
+    check(&[], "XGROUP CREATE k g $ MKSTREAM", "XGROUP CREATE k g 0-0 MKSTREAM ENTRIESREAD -1");
+    check(
+        &two,
+        "XGROUP CREATE k g $ ENTRIESREAD 2",
+        "XGROUP CREATE k g 2-0 MKSTREAM ENTRIESREAD 2",
+    );
+    let group = [&two[..], &["XGROUP CREATE k g 0"]].concat();
+    check(&group, "XGROUP SETID k g $", "XGROUP SETID k g 2-0 ENTRIESREAD -1");
+    check(&group, "XGROUP CREATECONSUMER k g c", "XGROUP CREATECONSUMER k g c");
+    check(&group, "XGROUP DELCONSUMER k g c", "");
+    check(&group, "XGROUP DESTROY k g", "XGROUP DESTROY k g");
+    check(&group, "XACK k g 1-0", "");
+}
+
+#[test]
+fn what_is_read_of_a_stream_becomes_pending() {
+    let group = ["XADD k 1-0 f v", "XADD k 2-0 f v", "XGROUP CREATE k g 0"];
+    let read = "XREADGROUP GROUP g c STREAMS k >";
+    let position = "XGROUP SETID k g 2-0 ENTRIESREAD 2";
+    let all = format!(
+        "XGROUP CREATECONSUMER k g c \
+         XCLAIM k g c 0 1-0 2-0 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 2-0 {position}"
+    );
+    check(&group, read, &all);
+    let no_ack = format!("XGROUP CREATECONSUMER k g c {position}");
+    check(&group, "XREADGROUP GROUP g c NOACK STREAMS k >", &no_ack);
+    let delivered = [&group[..], &[read]].concat();
+    check(&delivered, read, "");
+    let again = "XCLAIM k g c 0 1-0 2-0 TIME 1700000000000 RETRYCOUNT 2 FORCE JUSTID LASTID 2-0";
+    check(&delivered, "XREADGROUP GROUP g c STREAMS k 0", again);
+    check(&delivered, "XACK k g 1-0 1-0", "XACK k g 1-0 1-0");
+    let claimed = "XGROUP CREATECONSUMER k g d \
+        XCLAIM k g d 0 1-0 2-0 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 2-0";
+    check(&delivered, "XAUTOCLAIM k g d 0 - JUSTID", claimed);
+    let with_time = "XCLAIM k g c 0 2-0 TIME 7 RETRYCOUNT 9 FORCE JUSTID LASTID 2-0";
+    check(&delivered, "XCLAIM k g c 0 2-0 TIME 7 RETRYCOUNT 9", with_time);
+    let gone = [&delivered[..], &["XDEL k 1-0"]].concat();
+    check(&gone, "XCLAIM k g c 0 1-0", "XACK k g 1-0");
+    let both = "XCLAIM k g c 0 2-0 TIME 1700000000000 RETRYCOUNT 2 FORCE JUSTID LASTID 2-0 \
+        XACK k g 1-0";
+    check(&gone, "XAUTOCLAIM k g c 0 -", both);
+    check(&delivered, "XCLAIM k g c 3600000 1-0", "");
+}

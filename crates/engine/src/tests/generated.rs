@@ -41,15 +41,19 @@ fn draw(rows: &[&'static Command], random: &mut Prng) -> &'static Command {
 }
 
 /// A request that makes a key, or a field, expire soon: the rows' integers are drawn from all there
-/// are, of which few are times to live.
+/// are, of which few are times to live. Or one on a stream whose identities are times.
 fn short_lived(random: &mut Prng) -> Vec<Vec<u8>> {
     let [key, ms] = [60, 2000].map(|bound| random.below(bound));
     let field = random.pick(&["a", "b", "alpha", "7"]);
-    let text = match random.below(8) {
+    let text = match random.below(12) {
         4 => format!("HSETEX key:{key} PX {ms} FIELDS 1 {field} value"),
         5 => format!("HPEXPIRE key:{key} {ms} FIELDS 2 {field} c"),
         6 => format!("HGETEX key:{key} PX {ms} FIELDS 1 {field}"),
         7 => format!("HINCRBY key:{key} {field} {ms}"),
+        8 => format!("XADD stream:{} * {field} {ms}", key % 5),
+        9 => format!("XREADGROUP GROUP g {field} COUNT 3 STREAMS stream:{} >", key % 5),
+        10 => format!("XGROUP CREATE stream:{} g 0 MKSTREAM", key % 5),
+        11 => format!("XAUTOCLAIM stream:{} g {field} 100 - COUNT 2", key % 5),
         0 => format!("SET key:{key} value PX {}", ms + 1),
         1 => format!("PEXPIRE key:{key} {ms}"),
         2 => format!("GETEX key:{key} PX {}", ms + 1),

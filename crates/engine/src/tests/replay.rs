@@ -407,13 +407,15 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         let mut request = draw.request(row);
         // LMOVE is an effect where it names one key twice.
         let owned = OwnedRequest::new(request.iter().map(Vec::as_slice));
+        let name_count = row.name.split('|').count();
         for position in row.key_positions(owned.view()).skip(1) {
-            request[position] = request[1].clone();
+            request[position] = request[name_count].clone();
         }
-        let name = String::from_utf8(request[0].to_ascii_uppercase()).unwrap();
-        let arguments: Vec<&[u8]> = request[2..].iter().map(Vec::as_slice).collect();
+        let (name, key) = (row.name.to_ascii_uppercase(), &request[name_count]);
+        let arguments = request[name_count + 1..].iter();
+        let arguments: Vec<&[u8]> = arguments.map(Vec::as_slice).collect();
         let arguments = Arguments::Slices(&arguments);
-        let record = record_of(&[Effect::Command { name: &name, key: &request[1], arguments }]);
+        let record = record_of(&[Effect::Command { name: &name, key, arguments }]);
         let record = RecordView::read(&record).unwrap();
         let results = [one.apply(&here, &record), other.apply(&there, &record)];
         assert_eq!(results[0], results[1], "{request:?}");

@@ -53,6 +53,7 @@ impl Model {
                 });
                 Model::Sorted(all)
             }
+            CollectionView::Stream(_) => unreachable!("a stream has no compact form"),
         }
     }
 }

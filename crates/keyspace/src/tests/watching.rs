@@ -198,6 +198,7 @@ fn begin_wait(
         keys,
         names: &names,
         value_type,
+        ends_with_key: false,
         request: Box::new(()),
         bytes: 1,
     };

@@ -195,8 +195,6 @@ pub static ROWS: &[Row] = &[
     // Encodings of collections.
     row("list-compress-depth", COUNT, "0"),
     row("hll-sparse-max-bytes", BYTES, "3000"),
-    row("stream-node-max-bytes", BYTES, "4096"),
-    row("stream-node-max-entries", BIG_COUNT, "100"),
     // Scripts.
     renamed("busy-reply-threshold", "lua-time-limit", BIG_COUNT, "5000"),
     Row {

@@ -191,6 +191,10 @@ options! {
         /// Bytes of a member above which its sorted set becomes a hash table with a tree.
         sorted_set_value_bytes: u64 = "zset-max-listpack-value",
             BYTES, "64", alias: Some("zset-max-ziplist-value");
+        /// Bytes of one listpack of a stream; 0 for as many as one can have.
+        stream_node_bytes: u64 = "stream-node-max-bytes", BYTES, "4096";
+        /// Entries of one listpack of a stream, deleted ones included; 0 for any number.
+        stream_node_entries: u64 = "stream-node-max-entries", BIG_COUNT, "100";
     }
     /// How values leave for other servers.
     exports: Exports {

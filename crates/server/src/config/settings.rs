@@ -44,6 +44,8 @@ impl Collections {
             set_value_bytes: self.set_value_bytes,
             sorted_set_entries: self.sorted_set_entries,
             sorted_set_value_bytes: self.sorted_set_value_bytes,
+            stream_node_bytes: self.stream_node_bytes,
+            stream_node_entries: self.stream_node_entries,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use base::number_text::double_in_17_digits;
-use collections::{CollectionView, Direction};
+use collections::{CollectionView, Direction, Stream, StreamId};
 use keyspace::{Content, Object, ValueType};
 use sha1::{Digest as _, Sha1};
 
@@ -136,9 +136,25 @@ impl Digest {
                     self.add(&Digest::sum(&pair.0));
                 });
             }
+            Content::Collection(CollectionView::Stream(_)) => {}
+        }
+        if let Content::Collection(CollectionView::Stream(stream)) = entry.content() {
+            self.mix_entries(stream);
         }
         if entry.expiry().is_some() {
             self.add(&Digest::sum(EXPIRES));
+        }
+    }
+
+    /// Adds the entries of `stream`.
+    fn mix_entries(&mut self, stream: &Stream) {
+        let mut entries = stream.log().entries(StreamId::MIN, StreamId::MAX, Direction::Up);
+        while let Some(StreamId { ms, sequence }) = entries.advance() {
+            self.mix(format!("{ms}.{sequence}").as_bytes());
+            while let Some((field, value)) = entries.next_field() {
+                field.with_bytes(|bytes| self.mix(bytes));
+                value.with_bytes(|bytes| self.mix(bytes));
+            }
         }
     }
 
@@ -155,6 +171,8 @@ fn type_number(value_type: ValueType) -> u8 {
         ValueType::Set => 2,
         ValueType::SortedSet => 3,
         ValueType::Hash => 4,
+        // 5 is that of modules.
+        ValueType::Stream => 6,
     }
 }
 

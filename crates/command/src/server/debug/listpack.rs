@@ -63,6 +63,7 @@ fn describe(entry: &Object<'_>) -> Result<String, CommandError> {
                 show(Element::Bytes(base::number_text::double_in_17_digits(score).as_bytes()));
             });
         }
+        CollectionView::Stream(_) => unreachable!("a stream is not one listpack"),
     }
     let bytes = collection.memory_bytes();
     Ok(format!("{{total bytes {bytes}}} {{num entries {count}}}\n{lines}{{end}}\n\n"))

@@ -1,0 +1,134 @@
+//! A stream: entries in the order of their identities, and groups of consumers that read them.
+//!
+//! `stream/id.rs` is the identity of an entry, `stream/log.rs` the entries, `stream/node.rs` one
+//! listpack of them, `stream/group.rs` a group, `stream/id_map.rs` the order of nodes and of
+//! entries that are pending.
+
+mod group;
+mod id;
+mod id_map;
+mod log;
+mod node;
+
+use std::collections::BTreeMap;
+
+pub use group::{Consumer, ConsumerIndex, Group, Pending};
+pub use id::{IdText, StreamId};
+pub use log::{Entries, Log, LogCounters, TooLarge, Trim, TrimBounds};
+
+use crate::heap_bytes;
+
+/// Entries in order, and groups of consumers.
+#[derive(Clone, Default)]
+pub struct Stream(Box<Parts>);
+
+#[derive(Default)]
+struct Parts {
+    log: Log,
+    groups: BTreeMap<Box<[u8]>, Box<Group>>,
+    /// What the groups take.
+    group_bytes: u64,
+}
+
+impl Clone for Parts {
+    fn clone(&self) -> Parts {
+        let groups = self.groups.clone();
+        let group_bytes = groups.iter().map(|(name, group)| bytes_of(name, group)).sum();
+        Parts { log: self.log.clone(), groups, group_bytes }
+    }
+}
+
+impl Stream {
+    /// Returns the entries.
+    #[inline]
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+
+    /// As [`Stream::log`], to change them.
+    #[inline]
+    pub fn log_mut(&mut self) -> &mut Log {
+        &mut self.0.log
+    }
+
+    /// Returns the number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.0.log.len()).expect("entries take memory")
+    }
+
+    /// Returns whether there are none; a stream without entries is there all the same.
+    pub fn is_empty(&self) -> bool {
+        self.0.log.is_empty()
+    }
+
+    /// Returns the bytes of memory that it takes beside itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        heap_bytes(size_of::<Parts>()) + self.0.log.memory_bytes() + self.0.group_bytes
+    }
+
+    /// Returns a bound of what a further group takes.
+    pub fn group_growth_bound(name: &[u8]) -> u64 {
+        bytes_of(name, &Group::default())
+    }
+
+    /// Returns the number of groups.
+    pub fn group_count(&self) -> usize {
+        self.0.groups.len()
+    }
+
+    /// Returns the groups in the order of their names.
+    pub fn groups(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+        self.0.groups.iter().map(|(name, group)| (&**name, &**group))
+    }
+
+    /// Returns the group that is called `name`, if there is one.
+    #[inline]
+    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+        self.0.groups.get(name).map(|group| &**group)
+    }
+
+    /// Adds `group`; returns whether no group was called `name` before, else nothing changes.
+    pub fn add_group(&mut self, name: &[u8], group: Group) -> bool {
+        if self.0.groups.contains_key(name) {
+            return false;
+        }
+        self.0.group_bytes += bytes_of(name, &group);
+        self.0.groups.insert(name.into(), Box::new(group));
+        true
+    }
+
+    /// Removes a group; returns whether it was there.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let Some(group) = self.0.groups.remove(name) else { return false };
+        self.0.group_bytes -= bytes_of(name, &group);
+        true
+    }
+
+    /// Runs `change` on a group, if it is there.
+    #[inline]
+    pub fn change_group<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&Log, &mut Group) -> R,
+    ) -> Option<R> {
+        let Parts { log, groups, group_bytes } = &mut *self.0;
+        let group = groups.get_mut(name)?;
+        let before = group.memory_bytes();
+        let result = change(log, group);
+        *group_bytes = *group_bytes - before + group.memory_bytes();
+        Some(result)
+    }
+}
+
+/// Returns what `group` takes with its name.
+fn bytes_of(name: &[u8], group: &Group) -> u64 {
+    group::NAME_TREE_BYTES
+        + heap_bytes(name.len())
+        + heap_bytes(size_of::<Group>())
+        + group.memory_bytes()
+}
+
+#[cfg(test)]
+mod tests;

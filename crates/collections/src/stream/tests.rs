@@ -1,0 +1,365 @@
+//! Logs and groups against models of them.
+
+use std::collections::BTreeMap;
+
+use base::UnixMs;
+use base::prng::Prng;
+
+use super::*;
+use crate::compact_limits::Limits;
+use crate::listpack::Listpack;
+use crate::sorted_set::Direction;
+
+type Parts = Vec<Vec<u8>>;
+
+/// What a log holds, as plainly as it can be.
+#[derive(Clone, Default)]
+struct Model {
+    entries: BTreeMap<StreamId, Parts>,
+    last_id: StreamId,
+}
+
+fn limits(bytes: u64, entries: u64) -> Limits {
+    Limits { stream_node_bytes: bytes, stream_node_entries: entries, ..Limits::default() }
+}
+
+fn parts(random: &mut Prng) -> Parts {
+    let fields = match random.below(4) {
+        0 => 1 + random.below(3),
+        _ => 2,
+    };
+    let mut parts = Vec::new();
+    for field in 0..fields {
+        parts.push(format!("field{field}").into_bytes());
+        parts.push(match random.below(3) {
+            0 => random.below(1 << 40).to_string().into_bytes(),
+            1 => Vec::new(),
+            _ => vec![b'v'; random.below(200) as usize],
+        });
+    }
+    parts
+}
+
+fn add(log: &mut Log, model: &mut Model, id: StreamId, parts: Parts, limits: &Limits) {
+    let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    log.add(id, &slices, limits).unwrap();
+    model.entries.insert(id, parts);
+    model.last_id = id;
+}
+
+/// Returns the entries of a range; the fields of some are not read.
+fn read(log: &Log, start: StreamId, end: StreamId, direction: Direction) -> Vec<(StreamId, Parts)> {
+    let mut entries = log.entries(start, end, direction);
+    let mut found = Vec::new();
+    while let Some(id) = entries.advance() {
+        let mut parts = Vec::new();
+        let read = if id.sequence % 5 == 3 { entries.field_count() / 2 } else { usize::MAX };
+        while parts.len() / 2 < read
+            && let Some((field, value)) = entries.next_field()
+        {
+            parts.extend([field.to_vec(), value.to_vec()]);
+        }
+        found.push((id, parts));
+    }
+    assert_eq!(entries.advance(), None);
+    found
+}
+
+fn check_range(log: &Log, model: &Model, start: StreamId, end: StreamId) {
+    let mut expected: Vec<(StreamId, Parts)> = match start <= end {
+        true => model.entries.range(start..=end).map(|(id, parts)| (*id, parts.clone())).collect(),
+        false => Vec::new(),
+    };
+    for (id, parts) in &mut expected {
+        if id.sequence % 5 == 3 {
+            parts.truncate(parts.len() / 4 * 2);
+        }
+    }
+    assert_eq!(read(log, start, end, Direction::Up), expected);
+    expected.reverse();
+    assert_eq!(read(log, start, end, Direction::Down), expected);
+}
+
+fn check(log: &Log, model: &Model) {
+    check_range(log, model, StreamId::MIN, StreamId::MAX);
+    assert_eq!((log.len(), log.last_id()), (model.entries.len() as u64, model.last_id));
+    let first = model.entries.keys().next().copied().unwrap_or_default();
+    assert_eq!(log.counters().first_id, first);
+    assert_eq!(log.last_entry(), model.entries.keys().next_back().copied());
+    assert!(log.clone().memory_bytes() <= log.memory_bytes());
+    // Its nodes are what is written and read as bytes.
+    let mut copy = Log::default();
+    for (key, pack) in log.nodes() {
+        let pack = Listpack::from_bytes(pack.bytes().to_vec()).unwrap();
+        copy.add_foreign_node(key, pack).unwrap();
+    }
+    copy.complete(log.last_id(), Some(log.counters())).unwrap();
+    assert_eq!((copy.counters(), copy.len()), (log.counters(), log.len()));
+    let bytes = |log: &Log| log.nodes().map(|(_, pack)| pack.bytes().len()).sum::<usize>();
+    assert_eq!(bytes(&copy), bytes(log));
+}
+
+fn any_id(model: &Model, random: &mut Prng) -> StreamId {
+    let near = random.below(model.last_id.ms + 3);
+    match random.below(3) {
+        0 => StreamId::new(near, random.below(4)),
+        1 => StreamId::new(near, 0),
+        _ => {
+            let id = model.entries.range(StreamId::new(near, 0)..).next();
+            id.map_or(StreamId::MAX, |(id, _)| *id)
+        }
+    }
+}
+
+/// Trims `log` and `model` exactly alike.
+fn trim(log: &mut Log, model: &mut Model, random: &mut Prng) {
+    let length = model.entries.len() as u64;
+    let trim = match random.below(2) {
+        0 => Trim::ToLength(length.saturating_sub(random.below(length / 4 + 3))),
+        _ => Trim::Before(StreamId::new(model.last_id.ms / 8, random.below(3))),
+    };
+    let is_approximate = random.one_in(2);
+    let limit = if is_approximate { random.below(40) } else { 0 };
+    let removed = log.trim(trim, TrimBounds { is_approximate, limit });
+    let wanted = match trim {
+        Trim::ToLength(left) => length - left.min(length),
+        Trim::Before(id) => model.entries.range(..id).count() as u64,
+    };
+    let is_bound = is_approximate && (removed < wanted && (limit == 0 || removed <= limit));
+    assert!(removed == wanted || is_bound, "{removed} of {wanted}, {trim:?}");
+    (0..removed).for_each(|_| drop(model.entries.pop_first()));
+}
+
+#[test]
+fn a_log_is_like_a_model() {
+    for seed in 0..if cfg!(miri) { 2 } else { 30 } {
+        let mut random = Prng::new(seed);
+        let limits = limits([4096, 300, 0][seed as usize % 3], [100, 7, 1][seed as usize / 3 % 3]);
+        let (mut log, mut model) = (Log::default(), Model::default());
+        for step in 0..if cfg!(miri) { 60 } else { 1500 } {
+            let last = model.last_id;
+            match random.below(20) {
+                0..11 => {
+                    let id = match random.one_in(3) {
+                        true => last.next().unwrap(),
+                        false => StreamId::new(last.ms + 1 + random.below(3), random.below(3)),
+                    };
+                    let parts = parts(&mut random);
+                    add(&mut log, &mut model, id, parts, &limits);
+                }
+                11..18 => {
+                    let id = any_id(&model, &mut random);
+                    assert_eq!(log.contains(id), model.entries.contains_key(&id));
+                    assert_eq!(log.remove(id), model.entries.remove(&id).is_some());
+                }
+                18 => trim(&mut log, &mut model, &mut random),
+                _ => {
+                    let (start, end) = (any_id(&model, &mut random), any_id(&model, &mut random));
+                    check_range(&log, &model, start, end);
+                }
+            }
+            if step % 50 == 0 {
+                check(&log, &model);
+            }
+        }
+        check(&log, &model);
+        for id in model.entries.keys().copied().collect::<Vec<_>>() {
+            assert!(log.remove(id));
+        }
+        assert_eq!((log.node_count(), log.memory_bytes()), (0, 0));
+    }
+}
+
+fn filled(count: u64) -> Log {
+    let mut log = Log::default();
+    for ms in 1..=count {
+        log.add(StreamId::new(ms, 0), &[b"f", b"v"], &Limits::default()).unwrap();
+    }
+    log
+}
+
+#[test]
+fn nodes_are_those_of_redis() {
+    let mut log = Log::default();
+    let add = |log: &mut Log, ms, parts: &[&[u8]]| {
+        log.add(StreamId::new(ms, 0), parts, &Limits::default()).unwrap();
+    };
+    add(&mut log, 5, &[b"a", b"1"]);
+    add(&mut log, 7, &[b"a", b"x"]);
+    add(&mut log, 7 + 1, &[b"b", b"2"]);
+    log.remove(StreamId::new(7, 0));
+    let (key, pack) = log.nodes().next().unwrap();
+    assert_eq!(key, StreamId::new(5, 0));
+    let elements: Vec<Vec<u8>> = pack.iter().map(|element| element.to_vec()).collect();
+    let text = String::from_utf8(elements.join(&b' ')).unwrap();
+    assert_eq!(text, "2 1 1 a 0 2 0 0 1 4 3 2 0 x 4 0 3 0 1 b 2 6");
+}
+
+#[test]
+fn full_nodes_stay_within_both_bounds() {
+    let mut log = Log::default();
+    for ms in 1..=1000 {
+        log.add(StreamId::new(ms, 0), &[b"f", &[b'v'; 20]], &limits(4096, 100)).unwrap();
+    }
+    assert_eq!(log.node_count(), 10);
+    for ms in 1001..=2000 {
+        log.add(StreamId::new(ms, 0), &[b"f", &[b'v'; 300]], &limits(4096, 100)).unwrap();
+    }
+    assert!(log.nodes().all(|(_, pack)| pack.bytes().len() < 4096 + 32));
+}
+
+#[test]
+fn whatever_is_no_node_is_refused() {
+    let log = filled(5);
+    let (key, pack) = log.nodes().next().unwrap();
+    let elements: Vec<Vec<u8>> = pack.iter().map(|element| element.to_vec()).collect();
+    let node_of = |elements: &[Vec<u8>]| {
+        let mut pack = Listpack::new();
+        elements.iter().for_each(|element| pack.push_back(element));
+        pack
+    };
+    assert!(Log::default().add_foreign_node(key, node_of(&elements)).is_some());
+    for count in 0..elements.len() {
+        assert!(Log::default().add_foreign_node(key, node_of(&elements[..count])).is_none());
+        // The field and the values may be anything, and so may numbers of later times; the last
+        // entry may be later.
+        let is_free = count == 3 || count > 4 && count % 5 == 3 || count > 9 && count % 5 == 2;
+        for other in [b"9".as_slice(), b"-1", b"x", b"9223372036854775807"] {
+            let mut changed = elements.clone();
+            changed[count] = other.to_vec();
+            let taken = Log::default().add_foreign_node(key, node_of(&changed)).is_some();
+            let is_later = count == elements.len() - 4 && other[0] == b'9';
+            assert!(!taken || is_free || is_later, "{count} is {}", other.escape_ascii());
+        }
+    }
+    let mut both = Log::default();
+    both.add_foreign_node(key, node_of(&elements)).unwrap();
+    assert!(both.add_foreign_node(StreamId::new(5, 0), node_of(&elements)).is_none());
+}
+
+#[test]
+fn counts_are_known_where_nothing_is_missing() {
+    let mut log = filled(10);
+    let at = |ms| StreamId::new(ms, 0);
+    assert_eq!(log.count_up_to(at(10)), Some(10));
+    assert_eq!(log.count_up_to(at(1)), Some(1));
+    assert_eq!((log.count_up_to(at(0)), log.count_up_to(at(5))), (Some(0), None));
+    log.trim(Trim::ToLength(4), TrimBounds::EXACT);
+    assert_eq!((log.count_up_to(at(3)), log.count_up_to(at(7))), (Some(6), Some(7)));
+    log.remove(at(9));
+    assert_eq!((log.count_up_to(at(3)), log.count_up_to(at(10))), (None, Some(10)));
+    assert_eq!(log.counters().max_deleted_id, at(9));
+}
+
+#[test]
+fn an_entry_may_come_before_one_that_was_deleted() {
+    let mut log = filled(10);
+    let at = |ms| StreamId::new(ms, 0);
+    (6..=10).for_each(|ms| assert!(log.remove(at(ms))));
+    log.set_last(at(7), None, Some(at(6)));
+    log.set_last(at(6), None, None);
+    log.add(at(7), &[b"f", b"v"], &Limits::default()).unwrap();
+    log.add(at(8), &[b"f", b"v"], &Limits::default()).unwrap();
+    let ids = read(&log, at(5), at(7), Direction::Up).into_iter().map(|(id, _)| id);
+    assert!(ids.eq([at(5), at(7)]));
+    assert!(log.contains(at(8)) && !log.contains(at(9)) && !log.contains(at(6)));
+    let mut copy = Log::default();
+    let (key, pack) = log.nodes().next().unwrap();
+    copy.add_foreign_node(key, Listpack::from_bytes(pack.bytes().to_vec()).unwrap()).unwrap();
+    assert_eq!(copy.len(), 7);
+}
+
+/// A group as plainly as it can be: who has what pending.
+type Deliveries = BTreeMap<StreamId, (Vec<u8>, Pending)>;
+
+fn check_group(stream: &Stream, model: &Deliveries) {
+    let group = stream.group(b"g").unwrap();
+    assert_eq!(group.pending_count(), model.len());
+    let all = group.pending(StreamId::MIN);
+    let named =
+        all.map(|(id, entry)| (id, (group.consumer(entry.consumer).name().to_vec(), entry)));
+    assert_eq!(named.collect::<Deliveries>(), *model);
+    for (_, consumer) in group.consumers() {
+        let own = model.iter().filter(|(_, (name, _))| name == consumer.name()).map(|(id, _)| *id);
+        assert!(consumer.pending(StreamId::MIN).eq(own));
+    }
+    assert!(stream.clone().memory_bytes() <= stream.memory_bytes());
+}
+
+#[test]
+fn entries_are_pending_with_one_consumer_whoever_comes_and_goes() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let mut random = Prng::new(seed);
+        let mut stream = Stream::default();
+        let empty_bytes = stream.memory_bytes();
+        assert!(stream.add_group(b"g", Group::new(StreamId::MIN, None)));
+        let mut model = Deliveries::new();
+        for step in 0..if cfg!(miri) { 100 } else { 4000 } {
+            let id = StreamId::new(random.below(500), 0);
+            let name = format!("c{}", random.below(6)).into_bytes();
+            let now = UnixMs(step);
+            stream.change_group(b"g", |_, group| {
+                let found = group.find_consumer(&name);
+                match random.below(30) {
+                    0 => {
+                        let before = model.len();
+                        model.retain(|_, (owner, _)| *owner != name);
+                        let gone = found.map_or(0, |index| group.remove_consumer(index));
+                        assert_eq!(gone, before - model.len());
+                    }
+                    1..12 => assert_eq!(group.acknowledge(id), model.remove(&id).is_some()),
+                    _ => {
+                        let consumer = found.unwrap_or_else(|| group.add_consumer(&name, now));
+                        let delivery_count = random.below(9);
+                        let entry = Pending { consumer, delivered_at: now, delivery_count };
+                        group.set_pending(id, entry);
+                        model.insert(id, (name, entry));
+                        group.note_seen(consumer, now, true);
+                    }
+                }
+            });
+            if step % 100 == 0 {
+                check_group(&stream, &model);
+            }
+        }
+        check_group(&stream, &model);
+        stream.change_group(b"g", |_, group| {
+            let all: Vec<ConsumerIndex> = group.consumers().map(|(index, _)| index).collect();
+            let gone = all.into_iter().map(|index| group.remove_consumer(index));
+            assert!(gone.sum::<usize>() > 0);
+            assert_eq!((group.pending_count(), group.memory_bytes()), (0, 0));
+        });
+        assert!(stream.remove_group(b"g") && !stream.remove_group(b"g"));
+        assert_eq!(stream.memory_bytes(), empty_bytes);
+    }
+}
+
+#[test]
+fn what_was_read_is_counted_as_long_as_it_can_be_told() {
+    let mut log = filled(10);
+    let at = |ms| StreamId::new(ms, 0);
+    let mut group = Group::new(StreamId::MIN, Some(0));
+    assert_eq!(group.lag(&log), Some(10));
+    (1..=4).for_each(|ms| assert!(group.note_read(&log, at(ms))));
+    assert_eq!((group.entries_read(), group.lag(&log)), (Some(4), Some(6)));
+    assert!(!group.note_read(&log, at(4)));
+    log.remove(at(7));
+    assert_eq!(group.lag(&log), None);
+    assert!((5..=10).filter(|ms| group.note_read(&log, at(*ms))).count() == 6);
+    assert_eq!((group.entries_read(), group.lag(&log)), (Some(10), Some(0)));
+    assert_eq!(Group::new(at(5), None).lag(&log), None);
+    assert_eq!(Group::new(at(5), None).lag(&Log::default()), Some(0));
+}
+
+#[test]
+fn a_million_entries_take_what_their_bytes_do() {
+    let mut log = Log::default();
+    let count = if cfg!(miri) { 200 } else { 200_000 };
+    for number in 0..count {
+        let text = number.to_string();
+        let parts: [&[u8]; 6] = [b"id", text.as_bytes(), b"kind", b"click", b"place", b"oslo"];
+        log.add(StreamId::new(1_700_000_000_000 + number, 0), &parts, &Limits::default()).unwrap();
+    }
+    let bytes: usize = log.nodes().map(|(_, pack)| pack.bytes().len()).sum();
+    assert!(log.memory_bytes() < bytes as u64 * 103 / 100 + 4096);
+}

@@ -1,0 +1,213 @@
+//! XREADGROUP: the entries of streams that a group has not been given, for one of its consumers;
+//! wait for some. Or those that are pending with the consumer.
+
+use base::{Key, UnixMs};
+use collections::{Direction, Group as ConsumerGroup, Log, Pending, Stream, StreamId};
+use keyspace::{StreamEffects, WhenAbsent};
+
+use super::claims::{Claims, tell_new_consumer, tell_position};
+use super::xread::{BLOCK, COUNT, ReadRequest, STREAM_KEYS, close_streams, open_stream};
+use super::{INVALID_ID, no_group, reply_entry, reply_id, strict_id_of};
+use crate::prelude::*;
+
+const NO_LAST: CommandError = CommandError::Fixed(
+    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of \
+     this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
+     just return an empty result set.",
+);
+
+pub(super) static XREADGROUP: Command = Command {
+    name: "xreadgroup",
+    summary: "Returns entries that a group has not been given, to a consumer; waits for some.",
+    since: "5.0.0",
+    complexity: "O(M) for each stream, M being the number of returned entries",
+    group: Group::Stream,
+    arity: Arity::at_least(7),
+    flags: Flags::BLOCKING,
+    keys: &[KeySpec { first: 4, ..STREAM_KEYS }],
+    args: &[
+        Arg::block("group-block", &[super::GROUP, super::CONSUMER]).token("GROUP"),
+        COUNT,
+        BLOCK,
+        Arg::word("noack", "NOACK").optional(),
+        Arg::block(
+            "streams",
+            &[
+                Arg::key("key").multiple(),
+                Arg::string("id").among(&[">", ">", ">", "0", "3-0"]).as_often_as_before(),
+            ],
+        )
+        .token("STREAMS"),
+    ],
+    example: "> XADD river 1-1 level 7\n\"1-1\"\n> XGROUP CREATE river readers 0\nOK\n\
+        > XREADGROUP GROUP readers ada STREAMS river >\n\
+        1) 1) \"river\"\n   2) 1) 1) \"1-1\"\n         2) 1) \"level\"\n            2) \"7\"\n\
+        > XREADGROUP GROUP readers bob STREAMS river >\n(nil)",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+/// What is read for whom.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+    count: u64,
+    no_ack: bool,
+    now: UnixMs,
+}
+
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
+    let request = ReadRequest::parse(args, &XREADGROUP, cx.now())?;
+    let group_index = request.group.expect("the parser has looked");
+    let (group, consumer) = (args.at(group_index), args.at(group_index + 1));
+    let (count, no_ack, now) = (request.count, request.no_ack, cx.view.stamp());
+    let reading = Reading { group, consumer, count, no_ack, now };
+    // All is looked at before anything changes.
+    let mut streams: Vec<(&Key<'_>, StreamId)> = Vec::new();
+    for (key, id) in request.streams(args) {
+        let stream = cx.view.collection::<Stream>(key)?;
+        let found = stream.and_then(|stream| Some((stream.log(), stream.group(group)?)));
+        let Some((log, found)) = found else {
+            return Err(no_group(key.bytes, group, b" in XREADGROUP with GROUP option").into());
+        };
+        let after = match id {
+            b"$" => return Err(NO_LAST.into()),
+            b">" => StreamId::MAX,
+            text => strict_id_of(text).ok_or(INVALID_ID)?,
+        };
+        let growth = reading.growth(log, found, after);
+        cx.view.admit_stream(key, growth)?;
+        streams.push((key, after));
+    }
+    let (aggregate, mut served) = (reply.deferred(), 0);
+    for (key, after) in streams {
+        let read = cx.view.change_stream(
+            key,
+            WhenAbsent::Skip,
+            || 0,
+            |stream, _, effects| {
+                stream.change_group(group, |log, group| {
+                    reading.read(log, group, (key.bytes, after), effects, reply)
+                })
+            },
+        )?;
+        served += usize::from(read.flatten().expect("the group was found"));
+    }
+    if served == 0 {
+        return request.wait_or_null(args, Wait::of_type_or_gone, reply);
+    }
+    close_streams(aggregate, served, reply);
+    Ok(())
+}
+
+impl Reading<'_> {
+    /// Returns a bound of what reading takes in memory.
+    fn growth(&self, log: &Log, group: &ConsumerGroup, after: StreamId) -> u64 {
+        let consumer = match group.find_consumer(self.consumer) {
+            Some(_) => 0,
+            None => ConsumerGroup::consumer_growth_bound(self.consumer),
+        };
+        if self.no_ack || after != StreamId::MAX {
+            return consumer;
+        }
+        let most = if self.count == 0 { u64::MAX } else { self.count };
+        let entries = log.count_behind(group.last_id(), most);
+        consumer + ConsumerGroup::pending_growth_bound(entries)
+    }
+
+    /// Reads one stream, and replies with what is read of it; returns whether it replies.
+    fn read(
+        &self,
+        log: &Log,
+        group: &mut ConsumerGroup,
+        (key, after): (&[u8], StreamId),
+        effects: &mut StreamEffects<'_>,
+        reply: &mut Reply<'_>,
+    ) -> bool {
+        let consumer = group.find_consumer(self.consumer).unwrap_or_else(|| {
+            tell_new_consumer(effects, self.group, self.consumer);
+            group.add_consumer(self.consumer, self.now)
+        });
+        group.note_seen(consumer, self.now, false);
+        let is_new = after == StreamId::MAX;
+        if is_new && log.last_entry().is_none_or(|last| last <= group.last_id()) {
+            return false;
+        }
+        open_stream(key, reply);
+        let (array, mut claims) = (reply.deferred(), Claims::default());
+        let pending = Pending { consumer, delivered_at: self.now, delivery_count: 1 };
+        let count = match is_new {
+            true => self.deliver(log, group, pending, (effects, &mut claims), reply),
+            false => self.repeat(log, group, (pending, after), (effects, &mut claims), reply),
+        };
+        reply.finish(array, |reply| reply.array(count));
+        claims.tell(effects, (self.group, group), self.consumer, self.now);
+        if is_new {
+            tell_position(effects, self.group, group);
+        }
+        true
+    }
+
+    /// Delivers entries that the group has not been given; returns how many.
+    fn deliver(
+        &self,
+        log: &Log,
+        group: &mut ConsumerGroup,
+        pending: Pending,
+        (effects, claims): (&StreamEffects<'_>, &mut Claims),
+        reply: &mut Reply<'_>,
+    ) -> usize {
+        let start = group.last_id().next().expect("an entry is behind it");
+        let mut entries = log.entries(start, StreamId::MAX, Direction::Up);
+        let mut count = 0;
+        while (self.count == 0 || count < self.count)
+            && !reply.is_cut()
+            && let Some(id) = entries.advance()
+        {
+            group.note_read(log, id);
+            reply_entry(id, &mut entries, reply);
+            if !self.no_ack {
+                group.set_pending(id, pending);
+                claims.give(effects, id, 1);
+            }
+            count += 1;
+        }
+        if count > 0 && !self.no_ack {
+            group.note_seen(pending.consumer, self.now, true);
+        }
+        count as usize
+    }
+
+    /// Replies with entries behind `after` that are pending with the consumer; returns how many.
+    fn repeat(
+        &self,
+        log: &Log,
+        group: &mut ConsumerGroup,
+        (pending, after): (Pending, StreamId),
+        (effects, claims): (&StreamEffects<'_>, &mut Claims),
+        reply: &mut Reply<'_>,
+    ) -> usize {
+        let (mut count, mut next) = (0, after.next());
+        while (self.count == 0 || count < self.count)
+            && !reply.is_cut()
+            && let Some(start) = next
+            && let Some(id) = group.consumer(pending.consumer).first_pending(start)
+        {
+            let mut entries = log.entries(id, id, Direction::Up);
+            if entries.advance().is_some() {
+                reply_entry(id, &mut entries, reply);
+                let before = group.pending_entry(id).expect("it is pending with a consumer");
+                let delivery_count = (before.delivery_count + 1).min(i64::MAX as u64);
+                group.set_pending(id, Pending { delivery_count, ..pending });
+                claims.give(effects, id, delivery_count);
+            } else {
+                reply.array(2);
+                reply_id(id, reply);
+                reply.null_array();
+            }
+            (count, next) = (count + 1, id.next());
+        }
+        count as usize
+    }
+}

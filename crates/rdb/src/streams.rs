@@ -1,0 +1,247 @@
+//! Streams: their listpacks as they are, what is known of all entries that ever were, and groups
+//! with their consumers.
+//!
+//! ```text
+//! count | (identity as a string of 16 bytes | listpack) ...
+//! length | last | [first | greatest deleted | entries added]
+//! count | (name | last | [entries read]
+//!         count | (identity 16 | delivered at i64 | deliveries) ...
+//!         count | (name | seen at i64 | [active at i64] | count | identity 16 ...) ...) ...
+//! ```
+//! What is in brackets is there from the second kind on, and the active time in the third.
+//!
+//! Source: Redis 7.2, `rdbSaveObject` and `rdbLoadObject`.
+
+use base::UnixMs;
+use collections::{Collection, Consumer, Group, Listpack, LogCounters, Pending, Stream, StreamId};
+
+use crate::kind;
+use crate::payload::Version;
+use crate::reader::{Reader, Text};
+use crate::writer::Writer;
+
+/// What stands for a count that is not known.
+const UNKNOWN: u64 = u64::MAX;
+/// What stands for a time at which nothing was.
+const NEVER: i64 = -1;
+
+/// What a node takes beside its listpack, a group, and a consumer, beside their names.
+const PART_BYTES: u64 = 512;
+/// What an entry that is pending takes, where it is of its group and where it is of its consumer.
+const PENDING_BYTES: u64 = 160;
+/// What the first of several parts takes beside: room for more.
+const ROOM_BYTES: u64 = 4096;
+
+/// Returns the kind of `version`.
+fn kind_in(version: Version) -> u8 {
+    match () {
+        () if version.has_active_times() => kind::STREAM_LISTPACKS_3,
+        () if version.has_listpacks() => kind::STREAM_LISTPACKS_2,
+        () => kind::STREAM_LISTPACKS,
+    }
+}
+
+/// Writes `stream`.
+pub(crate) fn put_stream(stream: &Stream, writer: &mut Writer<'_>) {
+    let kind = kind_in(writer.version);
+    let (log, counters) = (stream.log(), stream.log().counters());
+    writer.out.push(kind);
+    writer.length(log.node_count());
+    for (key, pack) in log.nodes() {
+        writer.text(&key.to_bytes());
+        writer.text(pack.bytes());
+    }
+    writer.number(log.len());
+    put_id(counters.last_id, writer);
+    if kind != kind::STREAM_LISTPACKS {
+        put_id(counters.first_id, writer);
+        put_id(counters.max_deleted_id, writer);
+        writer.number(counters.entries_added);
+    }
+    writer.length(stream.group_count());
+    for (name, group) in stream.groups() {
+        writer.text(name);
+        put_group(group, kind, writer);
+    }
+}
+
+fn put_group(group: &Group, kind: u8, writer: &mut Writer<'_>) {
+    put_id(group.last_id(), writer);
+    if kind != kind::STREAM_LISTPACKS {
+        writer.number(group.entries_read().unwrap_or(UNKNOWN));
+    }
+    writer.length(group.pending_count());
+    for (id, pending) in group.pending(StreamId::MIN) {
+        writer.out.extend_from_slice(&id.to_bytes());
+        writer.out.extend_from_slice(&pending.delivered_at.0.to_le_bytes());
+        writer.number(pending.delivery_count);
+    }
+    writer.length(group.consumer_count());
+    for (_, consumer) in group.consumers() {
+        put_consumer(consumer, kind, writer);
+    }
+}
+
+fn put_consumer(consumer: &Consumer, kind: u8, writer: &mut Writer<'_>) {
+    writer.text(consumer.name());
+    writer.out.extend_from_slice(&consumer.seen_at.0.to_le_bytes());
+    if kind == kind::STREAM_LISTPACKS_3 {
+        let active_at = consumer.active_at.map_or(NEVER, |at| at.0);
+        writer.out.extend_from_slice(&active_at.to_le_bytes());
+    }
+    writer.length(consumer.pending_count());
+    for id in consumer.pending(StreamId::MIN) {
+        writer.out.extend_from_slice(&id.to_bytes());
+    }
+}
+
+fn put_id(id: StreamId, writer: &mut Writer<'_>) {
+    writer.number(id.ms);
+    writer.number(id.sequence);
+}
+
+/// Returns a bound of the memory that the stream takes that `reader` has, and what is needed while
+/// it is made; `None` where the bytes end too early, or a length is not possible.
+pub(crate) fn measure(kind: u8, reader: &mut Reader<'_>) -> Option<u64> {
+    let (mut bytes, mut expanded) = (2 * ROOM_BYTES, 0);
+    let mut add_text = |text: &Text<'_>| {
+        if let Text::Compressed { length, .. } = text {
+            expanded = expanded.max(*length as u64);
+        }
+        text.len() as u64
+    };
+    for _ in 0..reader.number()? {
+        reader.text()?;
+        bytes += add_text(&reader.text()?) + PART_BYTES;
+    }
+    let number_count = if kind == kind::STREAM_LISTPACKS { 3 } else { 8 };
+    for _ in 0..number_count {
+        reader.number()?;
+    }
+    for _ in 0..reader.number()? {
+        bytes += 2 * add_text(&reader.text()?) + 2 * PART_BYTES + 2 * ROOM_BYTES;
+        for _ in 0..if kind == kind::STREAM_LISTPACKS { 2 } else { 3 } {
+            reader.number()?;
+        }
+        for _ in 0..reader.number()? {
+            reader.bytes(24)?;
+            reader.number()?;
+            bytes += PENDING_BYTES;
+        }
+        for _ in 0..reader.number()? {
+            bytes += 2 * add_text(&reader.text()?) + PART_BYTES;
+            reader.bytes(if kind == kind::STREAM_LISTPACKS_3 { 16 } else { 8 })?;
+            for _ in 0..reader.number()? {
+                reader.bytes(16)?;
+            }
+        }
+    }
+    Some(bytes + expanded)
+}
+
+/// Reads a stream.
+pub(crate) fn stream(kind: u8, reader: &mut Reader<'_>) -> Option<Collection> {
+    let mut stream = Stream::default();
+    for _ in 0..reader.number()? {
+        let key = reader.text()?.expand()?.try_into().ok().map(StreamId::from_bytes)?;
+        let pack = Listpack::from_bytes(reader.text()?.expand()?)?;
+        stream.log_mut().add_foreign_node(key, pack)?;
+    }
+    let length = reader.number()?;
+    let last_id = id(reader)?;
+    let counters = match kind {
+        kind::STREAM_LISTPACKS => None,
+        _ => Some(LogCounters {
+            first_id: id(reader)?,
+            last_id,
+            max_deleted_id: id(reader)?,
+            entries_added: reader.number()?,
+        }),
+    };
+    if stream.log().len() != length {
+        return None;
+    }
+    stream.log_mut().complete(last_id, counters)?;
+    for _ in 0..reader.number()? {
+        let name = reader.text()?.expand()?;
+        let group = group(kind, reader, &stream)?;
+        if !stream.add_group(&name, group) {
+            return None;
+        }
+    }
+    Some(Collection::Stream(stream))
+}
+
+fn group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Option<Group> {
+    let last_id = id(reader)?;
+    let entries_read = match kind {
+        kind::STREAM_LISTPACKS => stream.log().count_up_to(last_id),
+        _ => match reader.number()? {
+            UNKNOWN => None,
+            read => Some(read).filter(|read| i64::try_from(*read).is_ok()).map(Some)?,
+        },
+    };
+    let mut group = Group::new(last_id, entries_read);
+    // Whoever has them comes behind them.
+    let mut pending = *reader;
+    for _ in 0..reader.number()? {
+        reader.bytes(24)?;
+        reader.number()?;
+    }
+    let pending_count = pending.number()?;
+    let mut owners = Owners::new();
+    for _ in 0..reader.number()? {
+        consumer(kind, reader, &mut group, &mut owners)?;
+    }
+    owners.sort_unstable_by_key(|(id, _)| *id);
+    if owners.len() as u64 != pending_count {
+        return None;
+    }
+    let mut previous = None;
+    for (owned, consumer) in owners {
+        let id = raw_id(&mut pending)?;
+        let delivered_at = UnixMs(pending.word()?);
+        let delivery_count = pending.number().filter(|count| i64::try_from(*count).is_ok())?;
+        // In their order, each once, and each with one consumer.
+        if id != owned || previous >= Some(id) {
+            return None;
+        }
+        previous = Some(id);
+        group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
+    }
+    Some(group)
+}
+
+/// Which entries are pending with whom.
+type Owners = Vec<(StreamId, collections::ConsumerIndex)>;
+
+fn consumer(
+    kind: u8,
+    reader: &mut Reader<'_>,
+    group: &mut Group,
+    owners: &mut Owners,
+) -> Option<()> {
+    let name = reader.text()?.expand()?;
+    if group.find_consumer(&name).is_some() {
+        return None;
+    }
+    let seen_at = UnixMs(reader.word()?);
+    let active_at = match kind {
+        kind::STREAM_LISTPACKS_3 => Some(reader.word()?).filter(|at| *at != NEVER).map(UnixMs),
+        _ => Some(seen_at),
+    };
+    let index = group.add_consumer(&name, seen_at);
+    group.set_times(index, seen_at, active_at);
+    for _ in 0..reader.number()? {
+        owners.push((raw_id(reader)?, index));
+    }
+    Some(())
+}
+
+fn id(reader: &mut Reader<'_>) -> Option<StreamId> {
+    Some(StreamId { ms: reader.number()?, sequence: reader.number()? })
+}
+
+fn raw_id(reader: &mut Reader<'_>) -> Option<StreamId> {
+    reader.bytes(16)?.try_into().ok().map(StreamId::from_bytes)
+}
