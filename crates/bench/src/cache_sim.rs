@@ -77,8 +77,8 @@ impl FromStr for Contender {
 
 fn attachment(numbers: &str) -> anyhow::Result<Attachment> {
     let (shards, samples) = numbers.split_once(':').unwrap_or((numbers, ""));
-    let mut attachment = Attachment::default();
-    attachment.shard_count = shards.parse().with_context(|| format!("shards: '{shards}'"))?;
+    let shard_count = shards.parse().with_context(|| format!("shards: '{shards}'"))?;
+    let mut attachment = Attachment { shard_count, ..Attachment::default() };
     if !samples.is_empty() {
         attachment.samples = samples.parse().with_context(|| format!("samples: '{samples}'"))?;
     }
