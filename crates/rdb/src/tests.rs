@@ -118,7 +118,9 @@ fn collections_come_back_as_they_were_stored() {
         assert_eq!((parts(&before), encoding), (parts(&after), after.encoding()));
         let mut again = Vec::new();
         encode(Stored::Collection(after.view()), &mut again);
-        assert_eq!(again, payload);
+        // A large hash has its fields in the order in which they came to lie, no other.
+        let has_order = ![kind::HASH, kind::HASH_METADATA].contains(&payload[0]);
+        assert!(again == payload || !has_order && again.len() == payload.len(), "{encoding:?}");
         // The rules may have it stored otherwise, but not as something else.
         let by_rules = collection(value).unwrap();
         assert_eq!(parts(&before), parts(&by_rules));

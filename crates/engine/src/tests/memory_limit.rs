@@ -482,7 +482,7 @@ fn what_is_worked_out_finds_room_before_it_is_made_or_is_refused() {
         let host = TestHost::default();
         let mut client = Client::new(&engine, &host);
         client.check(&fill, ":2000");
-        let filler = format!("SET filler {}", "x".repeat(250_000));
+        let filler = format!("SET filler {}", "x".repeat(350_000));
         client.check(&filler, "+OK");
         client.run("TOUCH source");
         let is_evicting = policy != EvictionPolicy::NO_EVICTION;
