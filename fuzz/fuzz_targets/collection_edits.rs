@@ -182,7 +182,9 @@ fn set(words: &mut Words<'_>, rules: &Rules) -> Option<Collection> {
             assert_eq!(view.len(), model.len());
             assert_eq!(view.contains(&member, rules), model.contains(&member));
             let mut members = BTreeSet::new();
-            view.for_each(|member| drop(members.insert(member.to_vec())));
+            view.for_each(|member| {
+                members.insert(member.to_vec());
+            });
             assert_eq!(members, model);
         }
     }

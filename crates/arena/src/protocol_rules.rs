@@ -2,7 +2,7 @@
 //!
 //! The test that shows that readers never see a torn or a foreign value proves something only if it
 //! fails when a rule is broken. With the feature `protocol-mutations`, which only that test
-//! enables, [`break_rule`] breaks one for the whole process; without it every rule is kept and the
+//! enables, `break_rule` breaks one for the whole process; without it every rule is kept and the
 //! check costs nothing.
 
 /// A rule of the protocol between the writer and readers in other processes.
