@@ -82,7 +82,7 @@ const WRITTEN: [&str; 43] = [
 /// The keys that requests find.
 const KEYS: [(&str, Made); 9] = [
     ("big", Made::String(24_000_000)),
-    ("long", Made::String(6_000_000)),
+    ("long", Made::String(4_000_000)),
     ("other", Made::String(3_000_000)),
     ("one", Made::String(1)),
     ("list", Made::Collection("RPUSH")),
