@@ -13,6 +13,9 @@ use server::config::options::Network;
 use server::config::{self, CommandLine, Config, check, describe};
 use server::serve::{self, Launch};
 
+#[global_allocator]
+static ALLOCATOR: sys::large_blocks::Mapped = sys::large_blocks::Mapped;
+
 const USAGE: &str = "\
 forebay: a Redis-compatible data store in shared memory
 
