@@ -132,7 +132,7 @@ pub const STRESS_TESTS: &[StressTest] = &[
         name: "collection-mutations",
         promise: "those readers notice each rule that collections need when it is broken",
         has_short: true,
-        amounts: &[("FOREBAY_COLLECTION_READS", 100_000_000)],
+        amounts: &[("FOREBAY_COLLECTION_READS", 1_000_000_000)],
         target: SERVER_MUTATIONS,
         filter: "noticed_by_readers_of_collections",
     },
