@@ -1,8 +1,8 @@
 //! One-sided reads: what a process with a read-only mapping of the arena does.
 //!
 //! A read walks the index itself, under the sequences of the table header, the home bucket and, for
-//! a large entry, the descriptor's location; it copies the value, or pins its block; then it checks
-//! all of them again. What was read before that second check may be stale: a reader checks every
+//! a large entry, the descriptor's location; it copies the value, searches it where it lies, or pins
+//! its block; then it checks all of them again. What was read before that second check may be stale: a reader checks every
 //! offset and length against the range before it follows it, so that a stale word gives a wrong
 //! answer, which the second check rejects, but never a fault. No step makes a system call, and none
 //! but the growth of the caller's buffer allocates.
@@ -124,19 +124,11 @@ pub enum SharedCollection<'a> {
 
 /// Memory that a value is copied to.
 pub trait Target {
-    /// Returns one without memory.
-    fn empty() -> Self;
-
     /// Returns `length` bytes, which are all that it holds; what they are is not said.
     fn room(&mut self, length: usize) -> &mut [u8];
 }
 
 impl Target for Vec<u8> {
-    #[inline]
-    fn empty() -> Vec<u8> {
-        Vec::new()
-    }
-
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {
         // Only what it lacks is zeroed: a reader that reuses one writes each byte once.
@@ -145,15 +137,10 @@ impl Target for Vec<u8> {
     }
 }
 
-impl<T: Target> Target for Option<T> {
-    #[inline]
-    fn empty() -> Option<T> {
-        None
-    }
-
+impl<T: Target + Default> Target for Option<T> {
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {
-        self.get_or_insert_with(T::empty).room(length)
+        self.get_or_insert_default().room(length)
     }
 }
 
@@ -348,7 +335,8 @@ impl<V: SegmentView> Reader<V> {
     }
 
     /// As [`Reader::view`], for a view that borrows nothing: it keeps the reader, and with it the
-    /// mapping. `Found(None)` where the value was copied to `target`.
+    /// mapping. `Found(None)` where the value was copied to `target`, which means nothing after any
+    /// other outcome.
     #[inline]
     pub fn keep(
         self: &Arc<Reader<V>>,

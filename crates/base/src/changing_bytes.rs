@@ -26,12 +26,30 @@ pub trait ChangingBytes: Copy {
         if range.start < all.start || range.start > range.end || range.end > all.end {
             return None;
         }
+        if target.capacity() - target.len() < range.len().next_multiple_of(8) {
+            return self.append_tightly(range, target);
+        }
         let length = target.len() + range.len();
         // Whole words, of which the last may be too long: moving a few bytes costs more.
         for at in range.step_by(8) {
             target.extend_from_slice(&self.word(at)?.to_le_bytes());
         }
         target.truncate(length);
+        Some(())
+    }
+
+    /// As [`ChangingBytes::append_to`], for a `range` of these bytes and a target that has no room
+    /// for whole words: it grows once, and only where it is too small for the bytes themselves.
+    #[cold]
+    fn append_tightly(self, range: Range<usize>, target: &mut Vec<u8>) -> Option<()> {
+        target.reserve(range.len());
+        let tail = range.end - range.len() % 8;
+        for at in (range.start..tail).step_by(8) {
+            target.extend_from_slice(&self.word(at)?.to_le_bytes());
+        }
+        for at in tail..range.end {
+            target.push(self.byte(at)?);
+        }
         Some(())
     }
 }

@@ -10,6 +10,7 @@
 use std::cmp::Ordering;
 
 use crate::natural::Natural;
+use crate::number::short_decimal_digits;
 use crate::number_text::IntegerText;
 
 /// The least exponent of the lowest mantissa bit: that of denormal numbers.
@@ -248,7 +249,7 @@ fn split(bits: u128, count: u32) -> (u64, bool, bool) {
 
 /// Returns `mantissa / 2^shift` with up to 17 digits after the point.
 fn fixed_point(mantissa: u64, shift: u32) -> String {
-    // Below 2^57, so that a product with a mantissa has 128 bits.
+    // Below 2^57, so that a product with a mantissa is below 2^121.
     const ONE: u64 = 10_u64.pow(FRACTION_DIGITS as u32);
     let whole = mantissa.checked_shr(shift).unwrap_or(0);
     let part = if shift < u64::BITS { mantissa & ((1 << shift) - 1) } else { mantissa };
@@ -278,25 +279,9 @@ fn fixed_point(mantissa: u64, shift: u32) -> String {
 /// Returns the number that `text` is where that is a few digits, with a point among them if any, as
 /// of most numbers; other texts may be numbers too.
 fn short_decimal(negative: bool, text: &[u8]) -> Option<Value> {
-    /// So many are below 2^64.
-    const DIGITS_MAX: usize = 19;
-    if text.len() > DIGITS_MAX + 1 {
-        return None;
-    }
-    let (mut number, mut digit_count, mut point) = (0_u64, 0, None);
-    for &byte in text {
-        match byte {
-            b'0'..=b'9' if digit_count < DIGITS_MAX => {
-                number = number * 10 + u64::from(byte - b'0');
-                digit_count += 1;
-            }
-            b'.' if point.is_none() => point = Some(digit_count),
-            _ => return None,
-        }
-    }
+    let (number, behind) = short_decimal_digits(text)?;
     // Of a quotient by a greater power of ten there would be too few bits.
-    let behind = digit_count - point.unwrap_or(digit_count);
-    if digit_count == 0 || behind > FRACTION_DIGITS {
+    if behind > FRACTION_DIGITS {
         return None;
     }
     let divisor = u128::from(10_u64.pow(behind as u32));

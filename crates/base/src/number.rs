@@ -52,8 +52,6 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
 /// and a minus before them if any: most scores are written so. Other texts may be numbers too.
 #[inline]
 pub fn parse_short_decimal(text: &[u8]) -> Option<f64> {
-    /// So many are below 2^64.
-    const DIGITS_MAX: usize = 19;
     const EXACT_MAX: u64 = 1 << 53;
     const POWERS: [f64; DIGITS_MAX + 1] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
@@ -63,24 +61,47 @@ pub fn parse_short_decimal(text: &[u8]) -> Option<f64> {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
-    if digits.len() > DIGITS_MAX {
+    let (number, behind) = short_decimal_digits(digits)?;
+    if number > EXACT_MAX {
         return None;
     }
+    // Both are exact, so that the quotient is what is nearest to the decimal.
+    let magnitude = number as f64 / POWERS[behind];
+    Some(if is_negative { -magnitude } else { magnitude })
+}
+
+/// The most digits of which every number is below 2^64.
+const DIGITS_MAX: usize = 19;
+
+/// Returns the number that the digits of `text` are, and how many of them are behind the point;
+/// `None` where there is none, there are more than fit, or there is anything else.
+#[inline]
+pub(crate) fn short_decimal_digits(text: &[u8]) -> Option<(u64, usize)> {
     let (mut number, mut point) = (0_u64, None);
-    for (index, &byte) in digits.iter().enumerate() {
+    if text.len() > DIGITS_MAX {
+        return None;
+    }
+    for (index, &byte) in text.iter().enumerate() {
         match byte {
             b'0'..=b'9' => number = number * 10 + u64::from(byte - b'0'),
             b'.' if point.is_none() => point = Some(index),
             _ => return None,
         }
     }
-    if number > EXACT_MAX || digits.len() == usize::from(point.is_some()) {
+    if text.len() == usize::from(point.is_some()) {
         return None;
     }
-    let behind = point.map_or(0, |point| digits.len() - point - 1);
-    // Both are exact, so that the quotient is what is nearest to the decimal.
-    let magnitude = number as f64 / POWERS[behind];
-    Some(if is_negative { -magnitude } else { magnitude })
+    Some((number, point.map_or(0, |point| text.len() - point - 1)))
+}
+
+/// Returns the integer that `value` is, where it is one of at most half of an `i64`: it is written
+/// without a fraction then.
+///
+/// Source: Redis 7.2, `double2ll`.
+#[inline]
+pub fn whole(value: f64) -> Option<i64> {
+    const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+    (value.abs() <= WHOLE_MAX && value.trunc() == value).then_some(value as i64)
 }
 
 /// Returns the number that `text` is to C's `strtod` when it reads all of it: decimal, hexadecimal

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
-use crate::number::parse_i64;
+use crate::number::{parse_i64, whole};
 
 /// Bytes that the text of a double never exceeds.
 pub const DOUBLE_TEXT_BYTES_MAX: usize = 32;
 
-const INTEGER_TEXT_BYTES_MAX: usize = 20;
+/// Bytes that the text of an integer never exceeds.
+pub const INTEGER_TEXT_BYTES_MAX: usize = 20;
+
 const DIGIT_PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859\
@@ -72,7 +74,6 @@ pub struct DoubleText {
 impl DoubleText {
     /// Returns the text of `value`.
     pub fn new(value: f64) -> DoubleText {
-        const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
         let mut text = Text::default();
         if value.is_nan() {
             text.push(b"nan");
@@ -80,9 +81,9 @@ impl DoubleText {
             text.push(if value < 0.0 { b"-inf" } else { b"inf" });
         } else if value == 0.0 {
             text.push(if value.is_sign_negative() { b"-0" } else { b"0" });
-        } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
-            text.push(IntegerText::new(value as i64).as_bytes());
-        } else if !short_decimal(value, &mut text) {
+        } else if let Some(whole) = whole(value) {
+            text.push(IntegerText::new(whole).as_bytes());
+        } else if !write_short_decimal(value, &mut text) {
             shortest(value, &mut text);
         }
         DoubleText { text }
@@ -122,7 +123,7 @@ pub fn double_in_17_digits(value: f64) -> String {
 ///
 /// Decimals of up to 15 digits are different doubles each. So the first that is found is the one
 /// with the fewest digits, and `fpconv` writes it in plain notation.
-fn short_decimal(value: f64, text: &mut Text<DOUBLE_TEXT_BYTES_MAX>) -> bool {
+fn write_short_decimal(value: f64, text: &mut Text<DOUBLE_TEXT_BYTES_MAX>) -> bool {
     const POWERS: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
     /// Below it, six digits behind the point leave no more than 15.
     const MAGNITUDE_MAX: f64 = 1e9;
@@ -289,7 +290,7 @@ mod tests {
             }
             let [mut short, mut long] = [Text::default(), Text::default()];
             shortest(value, &mut long);
-            if short_decimal(value, &mut short) {
+            if write_short_decimal(value, &mut short) {
                 assert_eq!(short.as_bytes().escape_ascii().to_string(), long_text(&long));
                 found += 1;
             }

@@ -178,3 +178,14 @@ impl Gathered {
 pub fn unexpected(reply: &Reply) -> ClientError {
     ClientError::Unexpected(format!("{reply:?}"))
 }
+
+/// Makes `value` the string that `reply` is, or empty where it is none; returns whether it is one.
+pub fn fill_one(value: &mut Vec<u8>, reply: Reply) -> Result<bool, ClientError> {
+    value.clear();
+    let bytes = bulk(reply)?;
+    let is_there = bytes.is_some();
+    if let Some(bytes) = bytes {
+        *value = bytes;
+    }
+    Ok(is_there)
+}

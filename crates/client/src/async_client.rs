@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Place;
 use crate::answers::{
-    Gathered, TimeToLive, accepted, bulk, integer, is_set, length, unexpected, view,
+    Gathered, TimeToLive, accepted, bulk, fill_one, integer, is_set, length, unexpected, view,
 };
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::{TAKES_MAX, Transport};
@@ -271,17 +271,13 @@ impl AsyncClient {
     pub async fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, ClientError> {
         let (database, clock) = self.inner.memory.scope();
         match self.read(|_, reader| reader.get(database, key, clock, value)).await? {
-            Answer::Found(()) => return Ok(true),
-            Answer::Absent => value.clear(),
-            Answer::Unclear => {
+            Answer::Found(()) => Ok(true),
+            Answer::Absent => {
                 value.clear();
-                if let Some(bytes) = bulk(self.call(&[b"GET", key]).await?)? {
-                    *value = bytes;
-                    return Ok(true);
-                }
+                Ok(false)
             }
+            Answer::Unclear => fill_one(value, self.call(&[b"GET", key]).await?),
         }
-        Ok(false)
     }
 
     /// Waits until `key` exists, as [`crate::Client::get_blocking`]; other tasks go on.

@@ -9,7 +9,7 @@ use resp::Value as Reply;
 
 use crate::address::Place;
 use crate::answers::{
-    Gathered, TimeToLive, accepted, bulk, integer, is_set, length, unexpected, view,
+    Gathered, TimeToLive, accepted, bulk, fill_one, integer, is_set, length, unexpected, view,
 };
 use crate::attached::Answer;
 use crate::collection_reads::Query;
@@ -231,17 +231,13 @@ impl Client {
         let memory = &self.inner.memory;
         let (database, clock) = memory.scope();
         match memory.read(|_, reader| reader.get(database, key, clock, value))? {
-            Answer::Found(()) => return Ok(true),
-            Answer::Absent => value.clear(),
-            Answer::Unclear => {
+            Answer::Found(()) => Ok(true),
+            Answer::Absent => {
                 value.clear();
-                if let Some(bytes) = bulk(self.ask(&[b"GET", key])?)? {
-                    *value = bytes;
-                    return Ok(true);
-                }
+                Ok(false)
             }
+            Answer::Unclear => fill_one(value, self.ask(&[b"GET", key])?),
         }
-        Ok(false)
     }
 
     /// Waits until `key` exists, and returns its value as [`Client::get`] does; `None` once

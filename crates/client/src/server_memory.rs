@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
-use arena::reader::{Outcome, Reader, SharedCollection, Target};
+use arena::reader::{Outcome, Reader, SharedCollection};
 use base::{DatabaseIndex, UnixMs};
 use ring::Mapped;
 use sys::fork::Generation;
@@ -246,7 +246,7 @@ impl ServerMemory {
     ) -> impl Fn(&Arc<ShmSession>, &Arc<Reader<Mapped>>) -> Outcome<View> + Send + use<'a> {
         let (database, clock) = self.scope();
         move |session, reader| {
-            let mut copied = View::empty();
+            let mut copied = View::default();
             reader.keep(database, key, clock, &mut copied).map(|kept| match kept {
                 Some(view) => View::pinned(view, Arc::clone(session)),
                 None => copied,
@@ -267,7 +267,7 @@ impl ServerMemory {
             return Outcome::Busy;
         }
         let (database, clock) = self.scope();
-        if Q::SEARCHES {
+        if query.searches_in_place() {
             let search = |found: SharedCollection<'_>| searched(query, found);
             return reader.search_collection(database, key, Q::TYPE, clock, search);
         }

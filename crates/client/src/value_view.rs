@@ -70,19 +70,22 @@ impl View {
     }
 }
 
-impl Target for View {
+impl Default for View {
+    /// Returns a view of no bytes.
     #[inline]
-    fn empty() -> View {
+    fn default() -> View {
         View(Bytes::Inline { length: 0, bytes: [0; INLINE_BYTES_MAX] })
     }
+}
 
+impl Target for View {
     /// A short value is copied to the view itself, at once to where it stays.
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {
         if length > INLINE_BYTES_MAX {
             self.0 = Bytes::Owned(vec![0; length]);
         } else if !matches!(self.0, Bytes::Inline { .. }) {
-            *self = View::empty();
+            *self = View::default();
         }
         match &mut self.0 {
             Bytes::Inline { length: kept, bytes } => {
@@ -129,7 +132,7 @@ mod tests {
         for before in [0, 64, 65] {
             for length in [0, 1, 63, 64, 65, 5000] {
                 let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
-                let mut view = View::empty();
+                let mut view = View::default();
                 view.room(before).fill(0xFF);
                 view.room(length).copy_from_slice(&bytes);
                 assert_eq!((&*view, view.is_pinned()), (&*bytes, false));

@@ -81,7 +81,9 @@ impl<T> Chunked<T> {
         self.len -= usize::from(item.is_some());
         if chunk.is_empty() {
             self.chunks.pop();
-            self.chunks.shrink_to(2 * self.chunks.len());
+            if self.chunks.len() * 4 < self.chunks.capacity() {
+                self.chunks.shrink_to(2 * self.chunks.len());
+            }
         } else if self.len < CHUNK_ITEMS / 4 && chunk.len() * 4 < chunk.capacity() {
             chunk.shrink_to(2 * chunk.len());
         }

@@ -4,10 +4,7 @@
 use std::cmp::Ordering;
 
 use base::number::parse_i64;
-use base::number_text::IntegerText;
-
-/// The longest text that may be an integer.
-pub(crate) const INTEGER_TEXT_BYTES_MAX: usize = 20;
+use base::number_text::{INTEGER_TEXT_BYTES_MAX, IntegerText};
 
 /// One part of a collection.
 #[derive(Clone, Copy, Debug)]

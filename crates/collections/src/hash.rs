@@ -4,7 +4,7 @@
 mod timed;
 
 use base::UnixMs;
-use base::number_text::IntegerText;
+use base::number_text::{INTEGER_TEXT_BYTES_MAX, IntegerText};
 
 use crate::compact::Compact;
 use crate::compact_limits::Rules;
@@ -189,8 +189,8 @@ impl Hash {
                 let view = pack.view();
                 let found = find(view, field).map(|at| view.next(at).expect("a field has a value"));
                 let number = rule(found.map(|at| view.get(at)))?;
-                // The number's text is as long at most.
-                let longest = field.len().max(crate::element::INTEGER_TEXT_BYTES_MAX) as u64;
+                // The text of a number is at most that long.
+                let longest = field.len().max(INTEGER_TEXT_BYTES_MAX) as u64;
                 if let Some(at) = found
                     && longest <= rules.limits.hash_value_bytes
                     && pack.bytes().len() < SAFE_BYTES / 2

@@ -52,7 +52,7 @@ pub use hash::{FIELD_TIME_MS_MAX, Hash, HashView, LiveIndexes, field_times_growt
 pub use intset::{Intset, IntsetView};
 pub use list::{End, List, ListView, Place};
 pub use listpack::Listpack;
-pub use listpack_search::{ListpackSearch, Nonsense, Part};
+pub use listpack_search::{ListpackSearch, NEEDLES_AT_ONCE, Nonsense, Part};
 pub use listpack_view::ListpackView;
 pub use set::{Lookups, Set, SetMember, SetView};
 pub use sorted_set::{Direction, SortedSet, SortedSetView};

@@ -7,6 +7,7 @@
 //! ```
 //! Source: the listpack specification, <https://github.com/antirez/listpack>.
 
+use base::number::whole;
 use base::number_text::DoubleText;
 
 use crate::element::{Element, integer_of};
@@ -474,10 +475,9 @@ pub(crate) enum ScoreText {
 impl ScoreText {
     #[inline]
     pub fn new(score: f64) -> ScoreText {
-        const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
-        match score.abs() <= WHOLE_MAX && score.trunc() == score {
-            true => ScoreText::Whole(score as i64),
-            false => ScoreText::Other(DoubleText::new(score)),
+        match whole(score) {
+            Some(score) => ScoreText::Whole(score),
+            None => ScoreText::Other(DoubleText::new(score)),
         }
     }
 
@@ -485,7 +485,7 @@ impl ScoreText {
     fn encoded(&self) -> Encoded<'_> {
         match self {
             ScoreText::Whole(integer) => Encoded::of_integer(*integer),
-            // That of a great whole number may be an integer's.
+            // A whole number above 2^62 is written as digits, which may still be an `i64`.
             ScoreText::Other(text) => Encoded::new(text.as_bytes()),
         }
     }

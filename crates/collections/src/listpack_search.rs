@@ -12,9 +12,10 @@ use crate::element::Needle;
 use crate::listpack_view::{
     COUNT_UNKNOWN, END, HEADER_BYTES, ShortNeedle, backward_bytes, long_length,
 };
+use crate::sorted_set::score_of_text;
 
-/// How many fields one walk looks for: each is compared with each element.
-const NEEDLES_AT_ONCE: usize = 16;
+/// How many names one walk looks for: each is compared with each element.
+pub const NEEDLES_AT_ONCE: usize = 16;
 /// The longest text of a score that is read here; servers write 25 bytes at most.
 const SCORE_BYTES_MAX: usize = 32;
 
@@ -66,6 +67,15 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         (count != COUNT_UNKNOWN).then_some(u64::from(count))
     }
 
+    /// Returns the number of pairs.
+    ///
+    /// # Errors
+    /// When they are to be counted, or there is no word that says how many there are.
+    #[inline]
+    pub fn pair_count(self) -> Result<u64, Nonsense> {
+        self.count().map(|count| count / 2).ok_or(Nonsense)
+    }
+
     /// Returns the value of `name`, if it is there.
     ///
     /// # Errors
@@ -107,18 +117,19 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         names: &[&[u8]],
         mut visit: impl FnMut(Option<Part>) -> Result<(), Nonsense>,
     ) -> Result<(), Nonsense> {
-        let nothing = ShortNeedle { head: END, bytes: &[], word: 0, mask: 0 };
+        let nothing = ShortNeedle { head: END, length: 0, bytes: &[], word: 0, mask: 0 };
         for names in names.chunks(NEEDLES_AT_ONCE) {
             let mut wanted = [Wanted { short: nothing, value_at: 0 }; NEEDLES_AT_ONCE];
             let wanted = &mut wanted[..names.len()];
+            let mut short_count = 0;
             for (place, name) in wanted.iter_mut().zip(names) {
                 let needle = Needle::new(name);
                 match ShortNeedle::of(&needle) {
-                    Some(short) => place.short = short,
+                    Some(short) => (place.short, short_count) = (short, short_count + 1),
                     None => place.value_at = self.find(&needle)?.unwrap_or(0),
                 }
             }
-            self.find_each(wanted)?;
+            self.find_each(wanted, short_count)?;
             for found in wanted {
                 let at = Some(found.value_at).filter(|at| *at != 0);
                 visit(at.map(|at| self.part(at)).transpose()?)?;
@@ -165,14 +176,13 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         for (chunk, at) in text.chunks_mut(8).zip(range.step_by(8)) {
             chunk.copy_from_slice(&self.word(at)?.to_le_bytes()[..chunk.len()]);
         }
-        let text = std::str::from_utf8(text).map_err(|_| Nonsense)?;
-        text.parse().map_err(|_| Nonsense)
+        score_of_text(text).ok_or(Nonsense)
     }
 
     /// Returns where the value of the name `needle` is.
     #[inline(always)]
     fn find_short(self, needle: &ShortNeedle<'_>) -> Result<Option<usize>, Nonsense> {
-        let (length, tail) = (2 + needle.bytes.len(), tail_of(needle.bytes.len()));
+        let (length, tail) = (2 + needle.length, tail_of(needle.length));
         let mut at = self.start() + HEADER_BYTES;
         loop {
             let head = self.head(at)?;
@@ -180,7 +190,7 @@ impl<B: ChangingBytes> ListpackSearch<B> {
                 // The next step does not have to wait for the length that was just loaded.
                 let value_at = at + length;
                 let is_equal = self.word(at + tail)? & needle.mask == needle.word;
-                if is_equal && self.is_rest_equal(at, needle.bytes) {
+                if is_equal && self.is_rest_equal(at, needle) {
                     return Ok(Some(value_at));
                 }
                 value_at
@@ -193,7 +203,7 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         }
     }
 
-    /// As [`ListpackSearch::find_short`] for any needle.
+    /// As [`ListpackSearch::find_short`] for a long string.
     #[cold]
     fn find(self, needle: &Needle<'_>) -> Result<Option<usize>, Nonsense> {
         let mut at = self.start() + HEADER_BYTES;
@@ -203,22 +213,22 @@ impl<B: ChangingBytes> ListpackSearch<B> {
                 return Ok(None);
             }
             let value_at = self.behind(at, head)?;
-            let is_equal = match (self.part(at)?, needle.integer) {
-                (Part::Integer(found), Some(integer)) => found == integer,
-                (Part::Bytes(range), None) => self.is_equal(range, needle.bytes),
-                _ => false,
-            };
-            if is_equal {
+            if let Part::Bytes(range) = self.part(at)?
+                && self.is_equal(range, needle.bytes)
+            {
                 return Ok(Some(value_at));
             }
             at = self.behind(value_at, self.head(value_at)?)?;
         }
     }
 
-    /// Finds the values of all that are wanted in one walk.
+    /// Finds the values of all that are wanted by a short needle, so many, in one walk.
     #[inline]
-    fn find_each(self, wanted: &mut [Wanted<'_>]) -> Result<(), Nonsense> {
-        let mut left = wanted.len();
+    fn find_each(self, wanted: &mut [Wanted<'_>], short_count: usize) -> Result<(), Nonsense> {
+        let mut left = short_count;
+        if left == 0 {
+            return Ok(());
+        }
         let mut at = self.start() + HEADER_BYTES;
         loop {
             let head = self.head(at)?;
@@ -227,6 +237,9 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             }
             let length = match head {
                 0x80..=0xBF => usize::from(head & 0x3F),
+                0xC0..=0xDF => 1,
+                0xF1..=0xF3 => usize::from(head - 0xEF),
+                0xF4 => 8,
                 _ => 0,
             };
             let tail = self.word(at + tail_of(length))? & first_bytes(length);
@@ -234,7 +247,7 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             // All of them, as a name may be wanted twice.
             for one in wanted.iter_mut() {
                 let is_equal = one.short.word == tail && one.short.head == head;
-                if is_equal && self.is_rest_equal(at, one.short.bytes) {
+                if is_equal && self.is_rest_equal(at, &one.short) {
                     one.value_at = value_at;
                     left = left.saturating_sub(1);
                 }
@@ -247,10 +260,10 @@ impl<B: ChangingBytes> ListpackSearch<B> {
     }
 
     /// Returns whether the bytes of the element at `at`, of which the last eight are those of
-    /// `bytes`, all are.
+    /// `needle`, all are.
     #[inline]
-    fn is_rest_equal(self, at: usize, bytes: &[u8]) -> bool {
-        bytes.len() <= 8 || self.is_equal(at + 1..at + 1 + bytes.len(), bytes)
+    fn is_rest_equal(self, at: usize, needle: &ShortNeedle<'_>) -> bool {
+        needle.length <= 8 || self.is_equal(at + 1..at + 1 + needle.length, needle.bytes)
     }
 
     fn is_equal(self, range: Range<usize>, bytes: &[u8]) -> bool {

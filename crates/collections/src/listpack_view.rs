@@ -249,14 +249,17 @@ impl<'a> ListpackView<'a> {
     }
 }
 
-/// A needle that is stored with its length, or as a whole, in one byte before its bytes: most are.
+/// A needle that is stored as one byte and up to 63 behind it: a number, or a string that is not
+/// long.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortNeedle<'a> {
     /// What the element begins with.
     pub head: u8,
-    /// What comes behind it.
+    /// How many bytes come behind it.
+    pub length: usize,
+    /// These bytes where they are more than eight.
     pub bytes: &'a [u8],
-    /// The last eight of these bytes, or all of them and zeroes,
+    /// The last eight of them, or all of them and zeroes,
     pub word: u64,
     /// which these bits are.
     pub mask: u64,
@@ -265,17 +268,38 @@ pub(crate) struct ShortNeedle<'a> {
 impl<'a> ShortNeedle<'a> {
     #[inline]
     pub fn of(needle: &Needle<'a>) -> Option<ShortNeedle<'a>> {
-        let (head, bytes) = match needle.integer {
-            Some(integer @ 0..=0x7F) => (integer as u8, &[][..]),
-            Some(_) => return None,
-            None if needle.bytes.len() <= 0x3F => (0x80 | needle.bytes.len() as u8, needle.bytes),
-            None => return None,
+        if let Some(integer) = needle.integer {
+            return Some(ShortNeedle::of_integer(integer));
+        }
+        let (bytes, length) = (needle.bytes, needle.bytes.len());
+        if length > 0x3F {
+            return None;
+        }
+        let head = 0x80 | length as u8;
+        Some(match bytes.last_chunk() {
+            Some(last) => {
+                ShortNeedle { head, length, bytes, word: u64::from_le_bytes(*last), mask: u64::MAX }
+            }
+            None => {
+                let (word, mask) = (word_of(bytes), (1 << (8 * length)) - 1);
+                ShortNeedle { head, length, bytes: &[], word, mask }
+            }
+        })
+    }
+
+    /// An integer is stored in one way, in the fewest bytes.
+    #[inline]
+    fn of_integer(integer: i64) -> ShortNeedle<'a> {
+        let (head, length, word) = match integer {
+            0..=0x7F => (integer as u8, 0, 0),
+            -0x1000..=0xFFF => (0xC0 | (integer >> 8) as u8 & 0x1F, 1, integer as u64),
+            -0x8000..=0x7FFF => (0xF1, 2, integer as u64),
+            -0x80_0000..=0x7F_FFFF => (0xF2, 3, integer as u64),
+            -0x8000_0000..=0x7FFF_FFFF => (0xF3, 4, integer as u64),
+            _ => (0xF4, 8, integer as u64),
         };
-        let (word, mask) = match bytes.last_chunk() {
-            Some(last) => (u64::from_le_bytes(*last), u64::MAX),
-            None => (word_of(bytes), (1 << (8 * bytes.len())) - 1),
-        };
-        Some(ShortNeedle { head, bytes, word, mask })
+        let mask = if length == 8 { u64::MAX } else { (1 << (8 * length)) - 1 };
+        ShortNeedle { head, length, bytes: &[], word: word & mask, mask }
     }
 
     /// Returns whether the element at `at` of `pack` is this. Names of fields often differ in their
@@ -286,18 +310,18 @@ impl<'a> ShortNeedle<'a> {
             return false;
         }
         let start = at + 1;
-        let last = start + self.bytes.len().saturating_sub(8);
+        let last = start + self.length.saturating_sub(8);
         match pack.get(last..).and_then(<[u8]>::first_chunk) {
             Some(chunk) if u64::from_le_bytes(*chunk) & self.mask != self.word => false,
-            Some(_) if self.bytes.len() <= 8 => true,
+            Some(_) => self.length <= 8 || pack[start..].starts_with(self.bytes),
             // Of the last element of a short listpack there are no eight bytes.
-            _ => pack[start..].starts_with(self.bytes),
+            None => pack[start..].starts_with(&self.word.to_le_bytes()[..self.length]),
         }
     }
 }
 
-/// Returns fewer than eight bytes as a little-endian word. A copy to memory would be read before it
-/// is there.
+/// Returns fewer than eight bytes as a little-endian word. Bytes that are stored one by one and then
+/// loaded as one word would hold up the load.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     let half = |half: &[u8; 4]| u64::from(u32::from_le_bytes(*half));

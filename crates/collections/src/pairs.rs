@@ -24,9 +24,11 @@ const CLASS_COUNT: usize = 15;
 const CLASS_CONTENT_MAX: usize = FIRST_BYTES + (CLASS_COUNT - 1) * STEP_BYTES - FRAME_BYTES;
 const _: () = assert!(CLASS_CONTENT_MAX <= u8::MAX as usize);
 
-/// A pair that becomes shorter stays where it is unless its class is so many above its own: values
-/// that change their lengths a little would have it move each time.
+/// A pair that becomes shorter stays in its lane while that is at most so many classes above what it
+/// needs: values that change their lengths a little would have it move each time.
 const SPARE_CLASSES: usize = 2;
+/// A pair that has a block keeps having one while its content is longer than this.
+const LONG_CONTENT_MIN: usize = CLASS_CONTENT_MAX - SPARE_CLASSES * STEP_BYTES;
 
 /// Bytes of a piece of a class, at most.
 const PIECE_BYTES_MAX: usize = 4096;
@@ -110,21 +112,26 @@ impl Pairs {
         }
     }
 
-    /// Makes `value` the value at `position` where the pair stays in its class; says whether it
+    /// Makes `value` the value at `position` where the pair stays in its lane; says whether it
     /// does. One that becomes shorter does while little is unused.
     fn replace_value(&mut self, position: usize, value: &[u8]) -> bool {
         let (field, old) = parts(self.content(position));
         let (kept, has_same_length) =
             (prefix_bytes(field.len()) + field.len(), old.len() == value.len());
         let index = index_in(position);
+        let content = kept + value.len();
         if lane_number(position) == LONG {
+            let stays = has_same_length || content > LONG_CONTENT_MIN;
             if has_same_length {
                 self.long.get_mut(index).content[kept..].copy_from_slice(value);
+            } else if stays {
+                let long = self.long.get_mut(index);
+                self.bytes = self.bytes + heap_bytes(content) - heap_bytes(long.content.len());
+                long.content = [&long.content[..kept], value].concat().into_boxed_slice();
             }
-            return has_same_length;
+            return stays;
         }
         let lane = &mut self.lanes[lane_number(position)];
-        let content = kept + value.len();
         let fits = |class| (class..=class + SPARE_CLASSES).contains(&lane.class);
         let stays = has_same_length || class_of(content).is_some_and(fits);
         if stays {
@@ -362,7 +369,10 @@ impl Lane {
     /// Returns whether another pair needs more memory.
     #[inline]
     fn is_full(&self) -> bool {
-        self.pieces.last().is_none_or(|piece| piece.capacity() - piece.len() < self.pair_bytes)
+        self.pieces.last().is_none_or(|piece| {
+            // A piece may have been given more than was asked for.
+            piece.len() == self.piece_bytes() || piece.capacity() - piece.len() < self.pair_bytes
+        })
     }
 
     /// Makes room for another pair at least.
@@ -410,7 +420,9 @@ impl Lane {
         self.len -= 1;
         if last.is_empty() {
             self.pieces.pop();
-            self.pieces.shrink_to(2 * self.pieces.len());
+            if self.pieces.len() * 4 < self.pieces.capacity() {
+                self.pieces.shrink_to(2 * self.pieces.len());
+            }
         } else if whole.is_empty() && start * 4 < last.capacity() {
             last.shrink_to(2 * start);
         }

@@ -2,7 +2,7 @@
 //! and an order (`score_tree.rs`).
 
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow, Range};
 
 use base::number::parse_short_decimal;
 
@@ -63,6 +63,36 @@ pub enum Direction {
     Up,
     /// From the highest score down.
     Down,
+}
+
+impl Direction {
+    /// Returns the ranks, counted from the lowest score, of the members that are at `ranks` when
+    /// counted in this direction, in a set of `count` members.
+    pub fn ranks(self, ranks: Range<usize>, count: usize) -> Range<usize> {
+        match self {
+            Direction::Up => ranks,
+            Direction::Down => count - ranks.end..count - ranks.start,
+        }
+    }
+
+    /// Returns what is left of `ranks` without the first `skipped` in this direction, `most` at
+    /// most.
+    pub fn limited(self, ranks: Range<usize>, skipped: usize, most: usize) -> Range<usize> {
+        let skipped = skipped.min(ranks.len());
+        let count = most.min(ranks.len() - skipped);
+        match self {
+            Direction::Up => ranks.start + skipped..ranks.start + skipped + count,
+            Direction::Down => ranks.end - skipped - count..ranks.end - skipped,
+        }
+    }
+
+    /// Returns which of `ranks` is the first in this direction; of none, anything.
+    pub fn first(self, ranks: &Range<usize>) -> usize {
+        match self {
+            Direction::Up => ranks.start,
+            Direction::Down => ranks.end.saturating_sub(1),
+        }
+    }
 }
 
 impl SortedSet {
@@ -348,6 +378,21 @@ impl<'a> SortedSetView<'a> {
                 Some((large.tree.partition_point(|item| order(item).is_lt()), score))
             }
         }
+    }
+
+    /// Returns the ranks of the members whose scores are from `min` to `max`.
+    pub fn ranks_between(self, min: Bound<f64>, max: Bound<f64>) -> Range<usize> {
+        let start = self.partition_point(|_, score| match min {
+            Bound::Included(min) => score < min,
+            Bound::Excluded(min) => score <= min,
+            Bound::Unbounded => false,
+        });
+        let end = self.partition_point(|_, score| match max {
+            Bound::Included(max) => score <= max,
+            Bound::Excluded(max) => score < max,
+            Bound::Unbounded => true,
+        });
+        start..end.max(start)
     }
 
     /// Returns how many members come first for which `is_before` holds: it holds for none behind
@@ -661,10 +706,7 @@ fn is_behind(view: ListpackView<'_>, at: At, score_at: At, (score, member): (f64
 fn checked_score(element: Element<'_>) -> Option<f64> {
     match element {
         Element::Integer(integer) => Some(integer as f64),
-        Element::Bytes(bytes) => {
-            let score: f64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
-            (!score.is_nan()).then_some(score)
-        }
+        Element::Bytes(text) => score_of_text(text),
     }
 }
 
@@ -691,11 +733,17 @@ fn in_order(pack: ListpackView<'_>) -> Listpack {
 fn score_of(element: Element<'_>) -> f64 {
     match element {
         Element::Integer(integer) => integer as f64,
-        Element::Bytes(bytes) => parse_short_decimal(bytes).unwrap_or_else(|| {
-            let text = std::str::from_utf8(bytes).expect("scores are text");
-            text.parse().expect("scores are numbers")
-        }),
+        Element::Bytes(text) => score_of_text(text).expect("scores are numbers"),
     }
+}
+
+/// Returns the score that `text` is, where it is a number.
+#[inline]
+pub(crate) fn score_of_text(text: &[u8]) -> Option<f64> {
+    parse_short_decimal(text).or_else(|| {
+        let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+        (!score.is_nan()).then_some(score)
+    })
 }
 
 /// Returns the score of the member at `at` of `pack`.

@@ -24,6 +24,10 @@ impl<'a> SharedBytes<'a> {
     /// `length` bytes, which begin at byte `first` of `words` and end before the last of these.
     #[inline(always)]
     pub(super) fn new(words: &'a [AtomicU64], first: usize, length: usize) -> SharedBytes<'a> {
+        debug_assert!(
+            first < 8 && first + length <= 8 * (words.len() - 1),
+            "a word is behind them"
+        );
         SharedBytes { words, first, length }
     }
 
@@ -35,7 +39,7 @@ impl<'a> SharedBytes<'a> {
         // whole words, is a part of the slice, which is mapped memory.
         unsafe {
             let start = self.words.as_ptr().cast::<u8>().add(self.first);
-            load_bytes(start, target.room(self.length));
+            load_bytes(start, &mut target.room(self.length)[..self.length]);
         }
     }
 }

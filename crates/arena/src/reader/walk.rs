@@ -102,9 +102,10 @@ impl Mapping {
     #[inline]
     pub fn copy(&self, offset: u64, length: u64, target: &mut impl Target) -> Result<(), Stop> {
         let source = self.range(offset, length)?;
-        // SAFETY: `range` has found the bytes inside the range, all of which is mapped; its ends
-        // are aligned to words, so that widening leads no further.
-        unsafe { load_bytes(source, target.room(length as usize)) };
+        let room = &mut target.room(length as usize)[..length as usize];
+        // SAFETY: `range` has found as many bytes as there is room for inside the range, all of
+        // which is mapped; its ends are aligned to words, so that widening leads no further.
+        unsafe { load_bytes(source, room) };
         Ok(())
     }
 

@@ -1,12 +1,13 @@
 //! Queries of hashes.
 
 use arena::ValueType;
-use collections::{Compact, HashView, Nonsense};
+use base::ChangingBytes;
+use collections::{Compact, HashView, ListpackSearch, NEEDLES_AT_ONCE, Nonsense};
 use resp::Value as Reply;
 
-use super::replies::{fill, fill_one, flag};
-use super::{Query, SharedPack, Words};
-use crate::answers::length;
+use super::replies::{fill, flag};
+use super::{Query, Words};
+use crate::answers::{fill_one, length};
 use crate::elements::Elements;
 use crate::error::ClientError;
 
@@ -58,10 +59,12 @@ impl Query for GetField<'_> {
         false
     }
 
-    const SEARCHES: bool = true;
+    fn searches_in_place(&self) -> bool {
+        true
+    }
 
     #[inline(always)]
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<bool, Nonsense> {
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<bool, Nonsense> {
         self.value.clear();
         match pack.value(self.field)? {
             Some(value) => pack.append_to(&value, self.value).map(|()| true),
@@ -91,10 +94,13 @@ impl Query for GetFields<'_> {
         self.fields.iter().for_each(|_| self.values.push_absent());
     }
 
-    const SEARCHES: bool = true;
+    /// A walk over many more would begin anew too often where a writer is busy.
+    fn searches_in_place(&self) -> bool {
+        self.fields.len() <= NEEDLES_AT_ONCE
+    }
 
     #[inline]
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<(), Nonsense> {
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<(), Nonsense> {
         self.values.clear();
         pack.values(self.fields, |value| match value {
             Some(value) => self.values.push_by(|bytes| pack.append_to(&value, bytes)),
@@ -158,9 +164,11 @@ impl Query for HasField<'_> {
         false
     }
 
-    const SEARCHES: bool = true;
+    fn searches_in_place(&self) -> bool {
+        true
+    }
 
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<bool, Nonsense> {
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<bool, Nonsense> {
         Ok(pack.value(self.field)?.is_some())
     }
 
@@ -181,9 +189,11 @@ impl Query for FieldLength<'_> {
         0
     }
 
-    const SEARCHES: bool = true;
+    fn searches_in_place(&self) -> bool {
+        true
+    }
 
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<u64, Nonsense> {
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<u64, Nonsense> {
         Ok(pack.value(self.field)?.map_or(0, |value| value.byte_count() as u64))
     }
 
@@ -204,10 +214,12 @@ impl Query for FieldCount {
         0
     }
 
-    const SEARCHES: bool = true;
+    fn searches_in_place(&self) -> bool {
+        true
+    }
 
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<u64, Nonsense> {
-        pack.count().map(|count| count / 2).ok_or(Nonsense)
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<u64, Nonsense> {
+        pack.pair_count()
     }
 
     fn counted(&mut self, count: u64) -> Option<u64> {

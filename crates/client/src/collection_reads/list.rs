@@ -1,13 +1,13 @@
 //! Queries of lists.
 
 use arena::ValueType;
-use base::index_range::index_range;
+use base::index_range::{index_of, index_range};
 use collections::{Compact, ListView};
 use resp::Value as Reply;
 
-use super::replies::{fill, fill_one};
+use super::replies::fill;
 use super::{Query, Words};
-use crate::answers::length;
+use crate::answers::{fill_one, length};
 use crate::elements::Elements;
 use crate::error::ClientError;
 
@@ -39,15 +39,7 @@ impl Query for GetElement<'_> {
     fn compact(&mut self, compact: Compact<'_>) -> Option<bool> {
         let list = ListView::of_compact(compact);
         self.element.clear();
-        let index = match self.index {
-            index @ 0.. => index as u64,
-            // Counted from the end: -1 is the last.
-            index => match (list.len() as u64).checked_sub(index.unsigned_abs()) {
-                Some(index) => index,
-                None => return Some(false),
-            },
-        };
-        let element = usize::try_from(index).ok().and_then(|index| list.get(index));
+        let element = index_of(self.index, list.len()).and_then(|index| list.get(index));
         let Some(element) = element else { return Some(false) };
         element.with_bytes(|bytes| self.element.extend_from_slice(bytes));
         Some(true)

@@ -18,9 +18,9 @@ mod sync_calls;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use arena::reader::{FoundCollection, SharedBytes, SharedCollection};
+use arena::reader::{FoundCollection, SharedCollection};
 use arena::{Encoding, ValueType};
-use base::SecretHasher;
+use base::{ChangingBytes, SecretHasher};
 use collections::{Compact, IntsetView, Limits, ListpackSearch, ListpackView, Nonsense, Rules};
 use resp::Value as Reply;
 
@@ -30,9 +30,6 @@ pub use sorted_set::{SortedSetRange, SortedSetRangeKind};
 
 /// The words of a request.
 type Words<'a> = Vec<Cow<'a, [u8]>>;
-
-/// A listpack in the server's memory.
-type SharedPack<'a> = ListpackSearch<SharedBytes<'a>>;
 
 /// A read of one collection.
 pub(crate) trait Query {
@@ -49,20 +46,25 @@ pub(crate) trait Query {
     /// Returns the answer where there is no such key.
     fn absent(&mut self) -> Self::Answer;
 
-    /// Whether [`Query::search`] has the answer of a listpack; else it is copied, for
-    /// [`Query::compact`].
-    const SEARCHES: bool = false;
+    /// Returns whether [`Query::search`] is asked of a listpack as it lies in the server's memory.
+    /// That may change meanwhile: then the answer is dropped, and it is asked once more. Else the
+    /// compact form is copied first, for [`Query::compact`].
+    fn searches_in_place(&self) -> bool {
+        false
+    }
 
-    /// Returns the answer of the collection whose listpack this is, as it lies in the server's
-    /// memory, which may change meanwhile: then the answer is dropped, and it is asked once more.
-    fn search(&mut self, _pack: SharedPack<'_>) -> Result<Self::Answer, Nonsense> {
+    /// Returns the answer of the collection whose listpack this is.
+    fn search<B: ChangingBytes>(&mut self, _: ListpackSearch<B>) -> Result<Self::Answer, Nonsense> {
         Err(Nonsense)
     }
 
     /// Returns the answer of the collection whose compact form this is; `None` where the server has
     /// to say it.
-    fn compact(&mut self, _compact: Compact<'_>) -> Option<Self::Answer> {
-        None
+    fn compact(&mut self, compact: Compact<'_>) -> Option<Self::Answer> {
+        match compact {
+            Compact::Listpack(pack) => self.search(ListpackSearch::new(pack.bytes())).ok(),
+            Compact::Intset(_) => None,
+        }
     }
 
     /// Returns the answer of a collection of which the number of elements is known.

@@ -20,21 +20,6 @@ pub fn fill(elements: &mut Elements, reply: Reply) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Puts the one element of `reply` to `value`; returns whether there is one.
-pub fn fill_one(value: &mut Vec<u8>, reply: Reply) -> Result<bool, ClientError> {
-    match reply {
-        Reply::Bulk(bytes) => {
-            *value = bytes;
-            Ok(true)
-        }
-        Reply::Null => {
-            value.clear();
-            Ok(false)
-        }
-        other => Err(unexpected(&other)),
-    }
-}
-
 /// Returns the parts of an array, those of a map one after the other.
 pub fn array(reply: Reply) -> Result<Vec<Reply>, ClientError> {
     match reply {

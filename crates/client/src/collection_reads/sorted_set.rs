@@ -3,13 +3,14 @@
 use std::ops::{Bound, Range};
 
 use arena::ValueType;
+use base::ChangingBytes;
 use base::index_range::index_range;
 use base::number_text::DoubleText;
-use collections::{Compact, Direction, Nonsense, SortedSetView};
+use collections::{Compact, Direction, ListpackSearch, NEEDLES_AT_ONCE, Nonsense, SortedSetView};
 use resp::Value as Reply;
 
 use super::replies::{array, fill, score};
-use super::{Query, SharedPack, Words, rules};
+use super::{Query, Words, rules};
 use crate::answers::{length, unexpected};
 use crate::elements::Elements;
 use crate::error::ClientError;
@@ -56,38 +57,22 @@ impl SortedSetRange {
         SortedSetRange { limit: Some((offset, count)), ..self }
     }
 
-    /// Returns the members that are in the range, from the lowest score up.
+    fn direction(&self) -> Direction {
+        if self.is_reversed { Direction::Down } else { Direction::Up }
+    }
+
+    /// Returns the ranks of the members that are in the range, from the lowest score up.
     fn part(&self, set: SortedSetView<'_>) -> Range<usize> {
         let ranks = match self.kind {
             SortedSetRangeKind::Ranks(start, stop) => {
-                let range = index_range(start, stop, set.len());
-                return match self.is_reversed {
-                    false => range,
-                    true => set.len() - range.end..set.len() - range.start,
-                };
+                let ranks = index_range(start, stop, set.len());
+                return self.direction().ranks(ranks, set.len());
             }
-            SortedSetRangeKind::Scores(min, max) => {
-                let start = set.partition_point(|_, score| match min {
-                    Bound::Included(min) => score < min,
-                    Bound::Excluded(min) => score <= min,
-                    Bound::Unbounded => false,
-                });
-                let end = set.partition_point(|_, score| match max {
-                    Bound::Included(max) => score <= max,
-                    Bound::Excluded(max) => score < max,
-                    Bound::Unbounded => true,
-                });
-                start..end.max(start)
-            }
+            SortedSetRangeKind::Scores(min, max) => set.ranks_between(min, max),
         };
         let (offset, count) = self.limit.unwrap_or((0, u64::MAX));
-        let length = ranks.len() as u64;
-        let skipped = offset.min(length);
-        let (skipped, count) = (skipped as usize, count.min(length - skipped) as usize);
-        match self.is_reversed {
-            false => ranks.start + skipped..ranks.start + skipped + count,
-            true => ranks.end - skipped - count..ranks.end - skipped,
-        }
+        let [skipped, most] = [offset, count].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+        self.direction().limited(ranks, skipped, most)
     }
 
     fn words(&self) -> Words<'static> {
@@ -157,10 +142,15 @@ impl Query for GetScore<'_> {
         None
     }
 
-    const SEARCHES: bool = true;
+    fn searches_in_place(&self) -> bool {
+        true
+    }
 
     #[inline(always)]
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<Option<f64>, Nonsense> {
+    fn search<B: ChangingBytes>(
+        &mut self,
+        pack: ListpackSearch<B>,
+    ) -> Result<Option<f64>, Nonsense> {
         pack.score(self.member)
     }
 
@@ -186,9 +176,12 @@ impl Query for GetScores<'_> {
         self.scores.resize(self.members.len(), None);
     }
 
-    const SEARCHES: bool = true;
+    /// A walk over many more would begin anew too often where a writer is busy.
+    fn searches_in_place(&self) -> bool {
+        self.members.len() <= NEEDLES_AT_ONCE
+    }
 
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<(), Nonsense> {
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<(), Nonsense> {
         self.scores.clear();
         pack.scores(self.members, |score| self.scores.push(score))
     }
@@ -262,11 +255,8 @@ impl Query for GetRange<'_> {
         let set = SortedSetView::of_compact(compact);
         let part = self.range.part(set);
         self.absent();
-        let (start, direction) = match self.range.is_reversed {
-            false => (part.start, Direction::Up),
-            true => (part.end.saturating_sub(1), Direction::Down),
-        };
-        set.for_each(start, part.len(), direction, |member, score| {
+        let direction = self.range.direction();
+        set.for_each(direction.first(&part), part.len(), direction, |member, score| {
             member.with_bytes(|bytes| self.members.push(bytes));
             if let Some(scores) = &mut self.scores {
                 scores.push(score);
@@ -312,10 +302,12 @@ impl Query for MemberCount {
         0
     }
 
-    const SEARCHES: bool = true;
+    fn searches_in_place(&self) -> bool {
+        true
+    }
 
-    fn search(&mut self, pack: SharedPack<'_>) -> Result<u64, Nonsense> {
-        pack.count().map(|count| count / 2).ok_or(Nonsense)
+    fn search<B: ChangingBytes>(&mut self, pack: ListpackSearch<B>) -> Result<u64, Nonsense> {
+        pack.pair_count()
     }
 
     fn counted(&mut self, count: u64) -> Option<u64> {

@@ -55,4 +55,10 @@ impl PairForm {
             second(reply);
         }
     }
+
+    /// Writes a member, and where it is wanted its score.
+    #[inline]
+    pub fn write_scored(self, member: Element<'_>, score: f64, reply: &mut Reply<'_>) {
+        self.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
+    }
 }

@@ -1,10 +1,12 @@
 //! Ranges of sorted sets: by rank, by score, by name.
 
+use std::ops::{Bound, Range as Ranks};
+
 use base::index_range::index_range;
 use base::number::parse_f64_loosely;
 use collections::{Direction, SortedSet, SortedSetView};
 
-use crate::handler::element::{PairForm, reply_element};
+use crate::handler::element::PairForm;
 use crate::prelude::*;
 
 const NOT_A_SCORE: CommandError = CommandError::Fixed("ERR min or max is not a float");
@@ -44,19 +46,13 @@ pub(super) enum Range<'a> {
     Names(NameBound<'a>, NameBound<'a>),
 }
 
-/// A bound, which is part of the range or not.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bound<T> {
-    value: T,
-    is_exclusive: bool,
-}
-
-/// A bound of names.
+/// A bound of names; without one, which end of all names there is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NameBound<'a> {
     Lowest,
     Highest,
-    At(Bound<&'a [u8]>),
+    Included(&'a [u8]),
+    Excluded(&'a [u8]),
 }
 
 impl<'a> Range<'a> {
@@ -81,34 +77,28 @@ impl<'a> Range<'a> {
     }
 
     /// Returns the ranks that are in the range, counted from the lowest score.
-    pub fn ranks(&self, set: SortedSetView<'_>) -> std::ops::Range<usize> {
-        let (start, end) = match *self {
-            Range::Ranks(start, stop) => return index_range(start, stop, set.len()),
-            Range::Scores(min, max) => (
-                set.partition_point(|_, score| match min.is_exclusive {
-                    true => score <= min.value,
-                    false => score < min.value,
-                }),
-                set.partition_point(|_, score| match max.is_exclusive {
-                    true => score < max.value,
-                    false => score <= max.value,
-                }),
-            ),
-            Range::Names(min, max) => (
-                set.partition_point(|name, _| name.with_bytes(|name| min.is_above(name, true))),
-                set.partition_point(|name, _| name.with_bytes(|name| max.is_above(name, false))),
-            ),
-        };
-        start..end.max(start)
+    pub fn ranks(&self, set: SortedSetView<'_>) -> Ranks<usize> {
+        match *self {
+            Range::Ranks(start, stop) => index_range(start, stop, set.len()),
+            Range::Scores(min, max) => set.ranks_between(min, max),
+            Range::Names(min, max) => {
+                let below = |bound: NameBound<'_>, begins| {
+                    set.partition_point(|name, _| {
+                        name.with_bytes(|name| bound.is_above(name, begins))
+                    })
+                };
+                let (start, end) = (below(min, true), below(max, false));
+                start..end.max(start)
+            }
+        }
     }
 }
 
 fn score_bound(text: &[u8]) -> Option<Bound<f64>> {
-    let (is_exclusive, number) = match text {
-        [b'(', number @ ..] => (true, number),
-        number => (false, number),
-    };
-    Some(Bound { value: parse_f64_loosely(number)?, is_exclusive })
+    match text {
+        [b'(', number @ ..] => parse_f64_loosely(number).map(Bound::Excluded),
+        number => parse_f64_loosely(number).map(Bound::Included),
+    }
 }
 
 impl<'a> NameBound<'a> {
@@ -116,8 +106,8 @@ impl<'a> NameBound<'a> {
         match text {
             b"-" => Some(NameBound::Lowest),
             b"+" => Some(NameBound::Highest),
-            [b'(', value @ ..] => Some(NameBound::At(Bound { value, is_exclusive: true })),
-            [b'[', value @ ..] => Some(NameBound::At(Bound { value, is_exclusive: false })),
+            [b'(', name @ ..] => Some(NameBound::Excluded(name)),
+            [b'[', name @ ..] => Some(NameBound::Included(name)),
             _ => None,
         }
     }
@@ -128,8 +118,9 @@ impl<'a> NameBound<'a> {
         match self {
             NameBound::Lowest => false,
             NameBound::Highest => true,
-            NameBound::At(bound) if bound.is_exclusive == begins => name <= bound.value,
-            NameBound::At(bound) => name < bound.value,
+            NameBound::Included(bound) if !begins => name <= bound,
+            NameBound::Excluded(bound) if begins => name <= bound,
+            NameBound::Included(bound) | NameBound::Excluded(bound) => name < bound,
         }
     }
 }
@@ -197,32 +188,15 @@ impl<'a> RangeRequest<'a> {
     }
 
     /// Returns the ranks of the members, counted from the lowest score.
-    pub fn ranks(&self, set: SortedSetView<'_>) -> std::ops::Range<usize> {
-        let (start, count) = self.part(set);
-        match self.direction {
-            Direction::Down if count > 0 => start + 1 - count..start + 1,
-            _ => start..start + count,
-        }
-    }
-
-    /// Returns the rank to start with, in the request's direction, and how many members follow.
-    fn part(&self, set: SortedSetView<'_>) -> (usize, usize) {
+    pub fn ranks(&self, set: SortedSetView<'_>) -> Ranks<usize> {
         let ranks = self.range.ranks(set);
         if let Range::Ranks(..) = self.range {
-            let start = match self.direction {
-                Direction::Up => ranks.start,
-                Direction::Down => set.len().saturating_sub(ranks.start + 1),
-            };
-            return (start, ranks.len());
+            return self.direction.ranks(ranks, set.len());
         }
-        // A negative offset is beyond every end.
-        let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX).min(ranks.len());
-        let most = usize::try_from(self.count).unwrap_or(usize::MAX);
-        let count = most.min(ranks.len() - skipped);
-        match self.direction {
-            Direction::Up => (ranks.start + skipped, count),
-            Direction::Down => ((ranks.end - skipped).saturating_sub(1), count),
-        }
+        // A negative offset is beyond every end, a negative count is none.
+        let [skipped, most] =
+            [self.offset, self.count].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        self.direction.limited(ranks, skipped, most)
     }
 }
 
@@ -240,11 +214,12 @@ pub(super) fn reply_range(
         reply.array(0);
         return Ok(());
     };
-    let (start, count) = request.part(set);
+    let ranks = request.ranks(set);
     let form = PairForm::new(request.with_scores, reply);
-    form.begin(count, reply);
-    set.for_each(start, count, request.direction, |member, score| {
-        form.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
+    form.begin(ranks.len(), reply);
+    let first = request.direction.first(&ranks);
+    set.for_each(first, ranks.len(), request.direction, |member, score| {
+        form.write_scored(member, score, reply);
     });
     Ok(())
 }

@@ -4,7 +4,7 @@ use base::Key;
 use collections::{Direction, SortedSet};
 use keyspace::WrongType;
 
-use crate::handler::element::{PairForm, reply_element};
+use crate::handler::element::PairForm;
 use crate::prelude::*;
 
 pub(super) static ZPOPMAX: Command = Command {
@@ -77,7 +77,7 @@ pub(super) fn pop_members(
         head(reply, count);
         let start = if direction == Direction::Up { first } else { first + count - 1 };
         set.for_each(start, count, direction, |member, score| {
-            form.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
+            form.write_scored(member, score, reply);
         });
     })?;
     Ok(popped.is_some())

@@ -60,6 +60,6 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     count.for_each(set.len(), cx.random, reply, scratch, |index, reply| {
         let scored = listed.get(index).copied().or_else(|| set.at(index));
         let (member, score) = scored.expect(BELOW_LENGTH);
-        form.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
+        form.write_scored(member, score, reply);
     })
 }

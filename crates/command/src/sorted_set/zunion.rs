@@ -1,6 +1,8 @@
 //! ZUNION, ZINTER and ZDIFF: members of several sorted sets, or sets, with what their scores come
 //! to.
 
+use collections::Element;
+
 use super::combine::{AGGREGATE, Operation, Options, WEIGHTS, WITH_SCORES, options_at, sources};
 use crate::handler::element::PairForm;
 use crate::prelude::*;
@@ -79,7 +81,7 @@ fn reply_combined(
         if reply.is_cut() {
             return Ok(());
         }
-        form.write(reply, |reply| reply.bulk(member), |reply| reply.double(score));
+        form.write_scored(Element::Bytes(member), score, reply);
     }
     Ok(())
 }
