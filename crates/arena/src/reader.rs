@@ -1,11 +1,11 @@
 //! One-sided reads: what a process with a read-only mapping of the arena does.
 //!
 //! A read walks the index itself, under the sequences of the table header, the home bucket and, for
-//! a large entry, the descriptor's location; it copies the value, searches it where it lies, or pins
-//! its block; then it checks all of them again. What was read before that second check may be stale: a reader checks every
-//! offset and length against the range before it follows it, so that a stale word gives a wrong
-//! answer, which the second check rejects, but never a fault. No step makes a system call, and none
-//! but the growth of the caller's buffer allocates.
+//! a large entry, the descriptor's location; it copies the value, searches it where it lies, or
+//! pins its block; then it checks all of them again. What was read before that second check may be
+//! stale: a reader checks every offset and length against the range before it follows it, so that a
+//! stale word gives a wrong answer, which the second check rejects, but never a fault. No step
+//! makes a system call, and none but the growth of the caller's buffer allocates.
 //!
 //! *Layout*: this file has the operations; `walk.rs` finds an entry and checks again;
 //! `view.rs` is a value where it lies, `shared_bytes.rs` one that may change while it is searched.

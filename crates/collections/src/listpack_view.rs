@@ -320,8 +320,8 @@ impl<'a> ShortNeedle<'a> {
     }
 }
 
-/// Returns fewer than eight bytes as a little-endian word. Bytes that are stored one by one and then
-/// loaded as one word would hold up the load.
+/// Returns fewer than eight bytes as a little-endian word. Bytes that are stored one by one and
+/// then loaded as one word would hold up the load.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     let half = |half: &[u8; 4]| u64::from(u32::from_le_bytes(*half));

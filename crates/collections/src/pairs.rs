@@ -24,8 +24,8 @@ const CLASS_COUNT: usize = 15;
 const CLASS_CONTENT_MAX: usize = FIRST_BYTES + (CLASS_COUNT - 1) * STEP_BYTES - FRAME_BYTES;
 const _: () = assert!(CLASS_CONTENT_MAX <= u8::MAX as usize);
 
-/// A pair that becomes shorter stays in its lane while that is at most so many classes above what it
-/// needs: values that change their lengths a little would have it move each time.
+/// A pair that becomes shorter stays in its lane while that is at most so many classes above what
+/// it needs: values that change their lengths a little would have it move each time.
 const SPARE_CLASSES: usize = 2;
 /// A pair that has a block keeps having one while its content is longer than this.
 const LONG_CONTENT_MIN: usize = CLASS_CONTENT_MAX - SPARE_CLASSES * STEP_BYTES;

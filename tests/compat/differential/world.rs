@@ -43,6 +43,8 @@ struct Pair {
     ids: Option<[i64; 2]>,
     /// What it waits for, on both servers.
     waiting: Option<Request>,
+    /// The servers have parted for a known reason: see [`is_executed_anew`].
+    has_parted: bool,
 }
 
 impl World {
@@ -53,39 +55,21 @@ impl World {
         World { ours: quiet(ours), oracle: quiet(Launch::new(Kind::Redis)) }
     }
 
-    /// Runs `epoch` on empty servers.
+    /// Runs `epoch` on empty servers, to its end or until they part for a known reason.
     ///
     /// # Errors
     /// When replies or data differ.
     pub fn run(&self, epoch: &Epoch) -> Result<(), Failure> {
         let mut pairs: Vec<Pair> = (0..SESSION_COUNT).map(|session| self.pair(session)).collect();
         let mut auditor = self.pair(0);
-        // What has expired goes with the commands that meet it, at no time of a server's own.
-        let mut first = vec![words("FLUSHALL"), words("DEBUG SET-ACTIVE-EXPIRE 0")];
-        first.extend(epoch.settings.iter().cloned());
-        auditor.same(&first).map_err(|message| failure(0, message))?;
-        if epoch.theme == Theme::Collections {
-            pairs.iter_mut().for_each(|pair| pair.ids = Some(pair.both("CLIENT ID").map(integer)));
-        }
-        let mut done = 0;
-        for batch in epoch.steps.chunk_by(|a, b| {
-            a.session == b.session && !may_wait(&a.request) && !may_wait(&b.request)
-        }) {
-            let pair = &mut pairs[batch[0].session];
-            pair.end_wait(&mut auditor).map_err(|message| failure(done, message))?;
-            match batch {
-                [step] if pair.ids.is_some() && may_wait(&step.request) => {
-                    pair.run_waiting(&mut auditor, epoch.profile, step)
-                        .map_err(|message| failure(done, message))?;
-                }
-                _ => run_batch(pair, epoch.profile, batch, done)?,
+        let ended = run_steps(epoch, &mut pairs, &mut auditor);
+        if ended.as_ref().is_err_and(|failure| !failure.is_broken) {
+            for pair in &mut pairs {
+                // What it finds is a consequence of what has been found: only why is looked for.
+                drop(pair.end_wait(&mut auditor));
             }
-            done += batch.len();
         }
-        for pair in &mut pairs {
-            pair.end_wait(&mut auditor).map_err(|message| failure(done, message))?;
-        }
-        audit(&mut auditor, epoch).map_err(|message| failure(done, message))
+        if pairs.iter().any(|pair| pair.has_parted) { Ok(()) } else { ended }
     }
 
     fn pair(&self, session: usize) -> Pair {
@@ -94,13 +78,44 @@ impl World {
             _ => server.tcp(),
         };
         let (ours, oracle) = (connect(&self.ours), connect(&self.oracle));
-        Pair { ours, oracle, comparison: Comparison::default(), ids: None, waiting: None }
+        let comparison = Comparison::default();
+        Pair { ours, oracle, comparison, ids: None, waiting: None, has_parted: false }
     }
 
     /// Returns the log of the server under test.
     pub fn log(&self) -> String {
         self.ours.log()
     }
+}
+
+fn run_steps(epoch: &Epoch, pairs: &mut [Pair], auditor: &mut Pair) -> Result<(), Failure> {
+    // What has expired goes with the commands that meet it, at no time of a server's own.
+    let mut first = vec![words("FLUSHALL"), words("DEBUG SET-ACTIVE-EXPIRE 0")];
+    first.extend(epoch.settings.iter().cloned());
+    auditor.same(&first).map_err(|message| failure(0, message))?;
+    if epoch.theme == Theme::Collections {
+        pairs.iter_mut().for_each(|pair| pair.ids = Some(pair.both("CLIENT ID").map(integer)));
+    }
+    let mut done = 0;
+    for batch in epoch
+        .steps
+        .chunk_by(|a, b| a.session == b.session && !may_wait(&a.request) && !may_wait(&b.request))
+    {
+        let pair = &mut pairs[batch[0].session];
+        pair.end_wait(auditor).map_err(|message| failure(done, message))?;
+        match batch {
+            [step] if pair.ids.is_some() && may_wait(&step.request) => {
+                pair.run_waiting(auditor, epoch.profile, step)
+                    .map_err(|message| failure(done, message))?;
+            }
+            _ => run_batch(pair, epoch.profile, batch, done)?,
+        }
+        done += batch.len();
+    }
+    for pair in pairs.iter_mut() {
+        pair.end_wait(auditor).map_err(|message| failure(done, message))?;
+    }
+    audit(auditor, epoch).map_err(|message| failure(done, message))
 }
 
 fn run_batch(
@@ -182,6 +197,7 @@ impl Pair {
         }
         let ours = self.ours.read().map_err(|error| error.to_string())?;
         let oracle = self.oracle.read().map_err(|error| error.to_string())?;
+        self.has_parted |= is_executed_anew(&ours, &oracle);
         let checked = self.comparison.check(Profile::Lasting, &step.request, &ours, &oracle);
         checked.map_err(|reason| describe(&step, reason, &ours, &oracle))
     }
@@ -196,6 +212,15 @@ impl Pair {
         }
         Ok(())
     }
+}
+
+/// Returns whether a request that waited got these replies because Redis 7.2 executes it anew, from
+/// its first key on, where it may meet a value of another type that has come to be meanwhile. 7.0
+/// serves it from the key at which an element has arrived.
+///
+/// Source: Redis 7.2, `blockingPopGenericCommand`.
+fn is_executed_anew(ours: &Raw, oracle: &Raw) -> bool {
+    ours.error().is_some_and(|error| error.starts_with(b"WRONGTYPE")) && oracle.error().is_none()
 }
 
 /// Returns the reply that comes to a request which was sent, or nothing once `watcher` sees that

@@ -38,8 +38,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::rewrite`], where the entry stays in its item; else returns false, and has changed
-    /// nothing.
+    /// As [`Table::rewrite`], where the entry stays in its item; else returns false, and has
+    /// changed nothing.
     #[inline]
     pub fn rewrite_in_place(&mut self, id: EntryId, bytes: &[u8], encoding: Encoding) -> bool {
         let entry = self.entry(id);
