@@ -227,19 +227,13 @@ impl Hash {
         }
     }
 
-    /// Becomes one listpack, where all fields and values fit one.
+    /// Becomes `pack`, which has its fields with their values in an order of its own.
     ///
     /// # Panics
-    /// When fields have times: they get them afterwards.
-    pub fn make_pack(&mut self) {
+    /// When fields have times, which they get afterwards, or the pack has another number of parts.
+    pub fn become_pack(&mut self, mut pack: Listpack) {
         assert!(!self.is_timed(), "fields have no times before they are stored");
-        let Body::Large(table) = &self.body else { return };
-        let bytes = table.iter().map(|(field, value)| field.len() + value.len()).sum();
-        let Some(mut pack) = Listpack::with_room(2 * table.len(), bytes) else { return };
-        for (field, value) in table.iter() {
-            pack.push_back(field);
-            pack.push_back(value);
-        }
+        assert_eq!(pack.count(), 2 * self.len(), "the pack has the fields of the hash");
         pack.shrink();
         self.body = Body::Small(pack);
     }
@@ -558,9 +552,14 @@ mod tests {
             assert!(hash.set(format!("f{number}").as_bytes(), b"value", &rules));
         }
         let all = found_in(&hash);
-        hash.make_pack();
+        let mut pack = Listpack::new();
+        for number in (0..300).rev() {
+            pack.push_back(format!("f{number}").as_bytes());
+            pack.push_back(b"value");
+        }
+        hash.become_pack(pack);
         assert!(hash.is_small());
-        assert_eq!(found_in(&hash), all);
+        assert!(found_in(&hash).iter().rev().eq(&all), "the fields of the table, in another order");
         let pack = Listpack::copy_in(hash.view().pack().unwrap(), Vec::new());
         let mut again = Hash::from_pack(pack.clone()).unwrap();
         assert!(!again.set(b"f7", b"other", &rules) && again.len() == 300);

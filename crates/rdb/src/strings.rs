@@ -9,8 +9,8 @@
 
 use base::UnixMs;
 use collections::{
-    Collection, CollectionEncoding, Element, End, FIELD_TIME_MS_MAX, Hash, Limits, List, Set,
-    SortedSet,
+    Collection, CollectionEncoding, Element, End, FIELD_TIME_MS_MAX, Hash, Limits, List, Listpack,
+    Set, SortedSet,
 };
 
 use crate::decode::{Budget, DecodeError, DecodeOptions};
@@ -125,8 +125,9 @@ pub(crate) fn hash<E>(
     options: &DecodeOptions<'_>,
     budget: &mut Budget<'_, E>,
 ) -> Result<Collection, DecodeError<E>> {
+    let again = *reader;
     let read = read_hash(reader, false, options).ok_or(DecodeError::Malformed)?;
-    settled_hash(read, options, budget).map(Collection::Hash)
+    settled_hash(read, again, false, options, budget).map(Collection::Hash)
 }
 
 /// Reads a hash with fields that expire: the first time of all, then before each field how much
@@ -142,7 +143,7 @@ pub(crate) fn timed_hash<E>(
     // The fields are read once more for their times, once it is settled how they are stored.
     let mut again = *reader;
     let read = read_hash(reader, true, options).ok_or(DecodeError::Malformed)?;
-    let mut hash = settled_hash(read, options, budget)?;
+    let mut hash = settled_hash(read, again, true, options, budget)?;
     set_times(&mut hash, &mut again, first, options).ok_or(DecodeError::Malformed)?;
     Ok(Collection::Hash(hash))
 }
@@ -173,8 +174,12 @@ pub(crate) fn field_time(time: i64) -> Option<UnixMs> {
     (0..=FIELD_TIME_MS_MAX).contains(&time).then_some(UnixMs(time))
 }
 
+/// Returns the hash that was read in the form that the rules say. `again` reads the same fields:
+/// compact, they stand in their order, which a table does not keep.
 fn settled_hash<E>(
     (mut hash, sizes): (Hash, Sizes),
+    again: Reader<'_>,
+    has_times: bool,
     options: &DecodeOptions<'_>,
     budget: &mut Budget<'_, E>,
 ) -> Result<Hash, DecodeError<E>> {
@@ -187,12 +192,30 @@ fn settled_hash<E>(
     let encoding = options.encoding.unwrap_or(small_or_large);
     if encoding == CollectionEncoding::Listpack {
         budget.ask_for(sizes.compact_bytes())?;
-        hash.make_pack();
+        if let Some(pack) = pack_of(again, has_times, sizes) {
+            hash.become_pack(pack);
+        }
     }
     match settled(Collection::Hash(hash), encoding, options) {
         Some(Collection::Hash(hash)) => Ok(hash),
         _ => Err(DecodeError::Malformed),
     }
+}
+
+/// Returns the fields and values of a hash in one listpack; `None` where they do not fit one.
+fn pack_of(mut reader: Reader<'_>, has_times: bool, sizes: Sizes) -> Option<Listpack> {
+    let count = usize::try_from(2 * sizes.count).ok()?;
+    let mut pack = Listpack::with_room(count, usize::try_from(sizes.bytes).ok()?)?;
+    let mut buffer = Vec::new();
+    for _ in 0..reader.count()? {
+        if has_times {
+            reader.number()?;
+        }
+        for _ in 0..2 {
+            reader.text()?.with_bytes(&mut buffer, |part| pack.push_back(part))?;
+        }
+    }
+    Some(pack)
 }
 
 /// Returns a hash in a table; where it `has_times`, each field has one before it, which is skipped.

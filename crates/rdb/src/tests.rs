@@ -290,6 +290,21 @@ fn scores_in_text_and_sorted_sets_in_any_order_are_read() {
 }
 
 #[test]
+fn a_small_hash_keeps_the_order_of_its_payload() {
+    let texts: Vec<Vec<u8>> = [60, 3, 13, 40, 1, 25, 3, 14, 8, 60, 2, 7]
+        .iter()
+        .enumerate()
+        .map(|(index, length)| vec![b'a' + index as u8; *length])
+        .collect();
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let hash = collection(&strings(4, texts.len() / 2, &texts)).expect("it is a hash");
+    let CollectionView::Hash(hash) = hash.view() else { panic!("it is a hash") };
+    let pack = hash.pack().expect("it is small");
+    let parts: Vec<Vec<u8>> = pack.iter().map(|part| part.to_vec()).collect();
+    assert_eq!(parts, texts);
+}
+
+#[test]
 fn an_encoding_that_is_asked_for_is_had_whatever_the_rules_say() {
     let mut rules = rules();
     rules.limits.list = ListLimit(1);
