@@ -37,13 +37,22 @@ pub fn keep(folder: Option<&Path>, table: &str, result: Value) -> anyhow::Result
 pub fn write(folder: &Path, table: &str, mut result: Value) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let (date, time) = date_and_time();
-    let path = folder.join(format!("{date}-{}-{table}.json", time.replace(':', "")));
+    let path = vacant(&folder.join(format!("{date}-{}-{table}.json", time.replace(':', ""))));
     result["table"] = table.into();
     result["circumstances"] = circumstances(&date, &time);
     let mut text = serde_json::to_string_pretty(&result)?;
     text.push('\n');
     fs::write(&path, text).with_context(|| path.display().to_string())?;
     Ok(path)
+}
+
+/// Returns `path`, or where that is a file the first like it with a number that is none: two
+/// measurements may end in one second.
+fn vacant(path: &Path) -> PathBuf {
+    let stem = path.with_extension("");
+    let numbered = (2..).map(|number| PathBuf::from(format!("{}-{number}.json", stem.display())));
+    let mut paths = std::iter::once(path.to_owned()).chain(numbered);
+    paths.find(|path| !path.exists()).expect("a folder has fewer files than there are numbers")
 }
 
 fn circumstances(date: &str, time: &str) -> Value {
@@ -164,6 +173,18 @@ mod tests {
 
     fn check_command_line(words: &[&str], expected: &str) {
         assert_eq!(command_line(words.iter().map(|word| (*word).to_owned())), expected);
+    }
+
+    #[test]
+    fn measurements_of_one_second_have_files_of_their_own() {
+        let folder = std::env::temp_dir().join(format!("forebay-vacant-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("the folder is ours");
+        let names = ["a.json", "a-2.json", "a-3.json"].map(|name| folder.join(name));
+        for name in &names {
+            assert_eq!(vacant(&names[0]), *name);
+            fs::write(name, "").expect("the folder is ours");
+        }
+        fs::remove_dir_all(&folder).expect("it is there");
     }
 
     #[test]
