@@ -256,8 +256,9 @@ pub struct Encoded {
     pub oracle: &'static str,
 }
 
-/// Every encoding of strings, lists, sets, hashes and sorted sets that 7.0 reads, too, with what is at
-/// its limits. Streams and hashes with times of fields, which it knows in part or not, are not here.
+/// Every encoding of strings, lists, sets, hashes and sorted sets that 7.0 reads, too, with what is
+/// at its limits. Streams and hashes whose fields expire, which it knows in part or not, are not
+/// here.
 pub fn encodings() -> Vec<Encoded> {
     let mut rows = Vec::new();
     let mut row = |command: &str, ours, oracle, words: Vec<Vec<u8>>| {

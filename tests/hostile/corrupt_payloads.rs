@@ -54,8 +54,8 @@ fn values(connection: &mut Connection) -> Vec<Unsealed> {
     values
 }
 
-/// Returns a stream with a group and an entry that is pending, in each version that has its own form
-/// of streams.
+/// Returns a stream with a group and an entry that is pending, in each version that has its own
+/// form of streams.
 fn streams(connection: &mut Connection) -> Vec<Unsealed> {
     let lines = [
         "DEL k",

@@ -10,8 +10,8 @@ use crate::shared::{Happened, Known, Shared};
 use crate::value::{Cost, Value};
 use crate::window::Window;
 
-/// How many keys a choice should look at: with 8 there are 0.2 points fewer hits, and with 32 no more
-/// (`bench/results/2026-11-23-172321-cache-sim.json`).
+/// How many keys a choice should look at: with 8 there are 0.2 points fewer hits, and with 32 no
+/// more (`bench/results/2026-11-23-172321-cache-sim.json`).
 pub const SAMPLES: u32 = 16;
 
 /// How many samples a shard keeps while others hand over theirs; further ones are lost.

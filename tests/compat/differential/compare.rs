@@ -269,9 +269,9 @@ fn lowercase(word: &[u8]) -> String {
 const SCORES: &str = "ERR One or more scores can't be converted into double";
 
 /// Returns whether Redis 7.2 may say `ours` where 7.0 says `oracle`. SORT makes a sorted set a
-/// skiplist in Redis, and changes nothing here. The intersection of sets that are no intsets is none
-/// in 7.2, however few integers it has, and in 7.0 if it has integers alone (`sinterGenericCommand`
-/// in src/t_set.c).
+/// skiplist in Redis, and changes nothing here. The intersection of sets that are no intsets is
+/// none in 7.2, and one in 7.0 if it has few integers alone (`sinterGenericCommand` in
+/// src/t_set.c).
 fn is_newer_encoding(ours: &Value, oracle: &Value) -> bool {
     const NEWER: [(&[u8], &[u8]); 5] = [
         (b"listpack", b"quicklist"),

@@ -533,9 +533,10 @@ fn comparable_sort(mut request: Request) -> Request {
     request
 }
 
-/// Leaves a member that comes twice out of `request` where it adds more members than the least limit
-/// of [`SETTINGS`]: the encoding of a new key follows how many the request brings in 7.2, and one
-/// that comes twice counts twice (`setTypeCreate` in src/t_set.c, `zsetTypeCreate` in src/t_zset.c).
+/// Leaves a member that comes twice out of `request` where it adds more members than the least
+/// limit of [`SETTINGS`]: the encoding of a new key follows how many the request brings in 7.2, and
+/// one that comes twice counts twice (`setTypeCreate` in src/t_set.c, `zsetTypeCreate` in
+/// src/t_zset.c).
 fn without_repeated_members(request: &mut Request) {
     const LIMIT_LEAST: usize = 3;
     const OPTIONS: [&str; 6] = ["NX", "XX", "GT", "LT", "CH", "INCR"];
