@@ -1,14 +1,17 @@
 //! Result files: what was measured, on which machine, at which commit, by which command.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 /// The default folder of results, if it exists.
 const FOLDER: &str = "bench/results";
+/// Result files of one table that one second may have.
+const FILES_PER_SECOND_MAX: u32 = 100;
 
 /// Returns the folder of a result file: the one that is `named`, or the usual one if it exists.
 /// A measurement makes no folder that nobody asked for.
@@ -37,22 +40,29 @@ pub fn keep(folder: Option<&Path>, table: &str, result: Value) -> anyhow::Result
 pub fn write(folder: &Path, table: &str, mut result: Value) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let (date, time) = date_and_time();
-    let path = vacant(&folder.join(format!("{date}-{}-{table}.json", time.replace(':', ""))));
+    let stem = format!("{date}-{}-{table}", time.replace(':', ""));
     result["table"] = table.into();
     result["circumstances"] = circumstances(&date, &time);
     let mut text = serde_json::to_string_pretty(&result)?;
     text.push('\n');
-    fs::write(&path, text).with_context(|| path.display().to_string())?;
+    let (path, mut file) = create(folder, &stem)?;
+    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())?;
     Ok(path)
 }
 
-/// Returns `path`, or where that is a file the first like it with a number that is none: two
+/// Makes the file `<stem>.json`, or where there is one the first like it with a number: two
 /// measurements may end in one second.
-fn vacant(path: &Path) -> PathBuf {
-    let stem = path.with_extension("");
-    let numbered = (2..).map(|number| PathBuf::from(format!("{}-{number}.json", stem.display())));
-    let mut paths = std::iter::once(path.to_owned()).chain(numbered);
-    paths.find(|path| !path.exists()).expect("a folder has fewer files than there are numbers")
+fn create(folder: &Path, stem: &str) -> anyhow::Result<(PathBuf, File)> {
+    for number in 1..=FILES_PER_SECOND_MAX {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = folder.join(format!("{stem}{suffix}.json"));
+        match File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+    bail!("{} has {FILES_PER_SECOND_MAX} files of {stem}", folder.display())
 }
 
 fn circumstances(date: &str, time: &str) -> Value {
@@ -177,14 +187,11 @@ mod tests {
 
     #[test]
     fn measurements_of_one_second_have_files_of_their_own() {
-        let folder = std::env::temp_dir().join(format!("forebay-vacant-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("forebay-second-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("the folder is ours");
-        let names = ["a.json", "a-2.json", "a-3.json"].map(|name| folder.join(name));
-        for name in &names {
-            assert_eq!(vacant(&names[0]), *name);
-            fs::write(name, "").expect("the folder is ours");
-        }
+        let paths = [(); 3].map(|()| create(&folder, "a").expect("the folder is ours").0);
         fs::remove_dir_all(&folder).expect("it is there");
+        assert_eq!(paths, ["a.json", "a-2.json", "a-3.json"].map(|name| folder.join(name)));
     }
 
     #[test]
