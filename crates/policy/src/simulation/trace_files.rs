@@ -511,7 +511,7 @@ mod tests {
 
     #[test]
     fn compressed_file_is_refused_in_every_format() {
-        for (_, format) in FORMATS {
+        for (_, format, _) in FORMATS {
             for magic in COMPRESSED {
                 let refused = refusal(format, [magic, b"..."].concat());
                 assert_eq!(refused, "the trace is compressed: decompress it first");
