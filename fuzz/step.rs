@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// An execution that takes longer is told; on a machine that does other work some are.
+/// An execution that takes longer is reported; on a machine that does other work some are.
 const SLOW: Duration = Duration::from_millis(100);
 /// How much of a slow input is shown.
 const SHOWN_BYTES: usize = 300;

@@ -3,8 +3,9 @@
 //! again as itself.
 //!
 //! The first byte is the type and how long it stays compact. Then each change is a byte, and the
-//! elements that it needs: a byte below 64 is a small integer, one below 128 a text of that length
-//! less 64, any other an integer that the next byte shifts.
+//! elements that it needs: a byte below 64 is a small integer, any from 128 on an integer that the
+//! next byte shifts, and one between a text of twice as many letters as it is above 64, or of three
+//! times as many if it is odd.
 #![no_main]
 
 #[path = "../step.rs"]

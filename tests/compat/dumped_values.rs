@@ -256,7 +256,9 @@ pub struct Encoded {
     pub oracle: &'static str,
 }
 
-/// Every encoding that there is, with what is at its limits.
+/// Every encoding of strings, lists, sets, hashes and sorted sets that 7.0 reads, too, with what is
+/// at its limits. Streams and hashes whose fields expire, which it knows in part or not, are not
+/// here.
 pub fn encodings() -> Vec<Encoded> {
     let mut rows = Vec::new();
     let mut row = |command: &str, ours, oracle, words: Vec<Vec<u8>>| {

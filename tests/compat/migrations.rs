@@ -327,7 +327,7 @@ fn times_to_live_are_what_is_left_when_a_value_is_sent() {
     let source = start(Kind::Forebay);
     let (mut one, mut other) = (source.tcp(), source.tcp());
     let played = Played::new();
-    other.call("SET k short PX 200");
+    other.call("SET k short PX 2000");
     other.call("SET l long PX 60000");
     other.call("SET m stable");
     send(&mut one, &played.request("k l m", "REPLACE"));

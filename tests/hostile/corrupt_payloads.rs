@@ -16,20 +16,78 @@ use crate::compat::dumped_values::{dump, encodings};
 const PAYLOADS_DEFAULT: u64 = 3000;
 /// Longer ones teach nothing more.
 const PAYLOAD_BYTES_MAX: usize = 3000;
-const VERSION: u16 = 10;
+/// Bytes of a payload behind its value: two of the version, and the checksum.
+const FOOTER_BYTES: usize = 10;
+/// The version of values of Redis 5 to 6.2.
+const VERSION_BEFORE_7_0: u16 = 9;
 
-/// Returns values as they are before a checksum, of every encoding.
-fn values(connection: &mut Connection) -> Vec<Vec<u8>> {
+/// A value as it is before the footer, and the version in that.
+#[derive(Clone)]
+struct Unsealed {
+    version: u16,
+    value: Vec<u8>,
+}
+
+impl Unsealed {
+    /// Returns what `k` is dumped as.
+    fn of(connection: &mut Connection) -> Unsealed {
+        let payload = dump(connection);
+        let value = rdb::open(&payload).expect("it was just made").to_vec();
+        let footer = &payload[payload.len() - FOOTER_BYTES..];
+        Unsealed { version: u16::from_le_bytes([footer[0], footer[1]]), value }
+    }
+}
+
+/// Returns values of every encoding.
+fn values(connection: &mut Connection) -> Vec<Unsealed> {
     let mut values = Vec::new();
     for row in encodings() {
         connection.call("DEL k");
         connection.pipeline(&row.made);
-        let payload = dump(connection);
-        values.push(rdb::open(&payload).expect("it was just made").to_vec());
+        values.push(Unsealed::of(connection));
     }
-    values.retain(|value| value.len() <= PAYLOAD_BYTES_MAX);
-    values.extend(older_values());
+    values.retain(|one| one.value.len() <= PAYLOAD_BYTES_MAX);
+    values.extend(streams(connection));
+    values.extend(hashes_with_times(connection));
+    let older = |value| Unsealed { version: VERSION_BEFORE_7_0, value };
+    values.extend(older_values().into_iter().map(older));
     values
+}
+
+/// Returns a stream with a group and an entry that is pending, in each version that has its own
+/// form of streams.
+fn streams(connection: &mut Connection) -> Vec<Unsealed> {
+    let lines = [
+        "DEL k",
+        "XADD k 5-1 field value other 12345",
+        "XADD k 5-2 field value other 7",
+        "XADD k 6-1 alone 1",
+        "XGROUP CREATE k group 0",
+        "XREADGROUP GROUP group consumer COUNT 2 STREAMS k >",
+        "XACK k group 5-1",
+        "XDEL k 6-1",
+    ];
+    connection.pipeline(&lines.map(words));
+    let versions = ["9", "10", "11"].map(|version| {
+        connection.call(&format!("CONFIG SET rdb-export-version {version}"));
+        Unsealed::of(connection)
+    });
+    versions.into()
+}
+
+/// Returns hashes some of whose fields expire, a compact one and a large one. They do so far from
+/// now, so that few changes of a byte have them expire while they are compared.
+fn hashes_with_times(connection: &mut Connection) -> [Unsealed; 2] {
+    ["short", &"long".repeat(100)].map(|value| {
+        let lines = [
+            "DEL k",
+            &format!("HSET k a {value} b 2 c three"),
+            "HPEXPIREAT k 4102444800000 FIELDS 1 a",
+            "HPEXPIREAT k 4102444800777 FIELDS 1 c",
+        ];
+        connection.pipeline(&lines.map(words));
+        Unsealed::of(connection)
+    })
 }
 
 /// Returns values as servers before Redis 7.0 wrote them: ziplists and a zipmap.
@@ -70,6 +128,10 @@ fn corrupt(value: &mut Vec<u8>, random: &mut Prng) {
 
 /// Returns what `client` reads of the collection `k`, as text: of sets and hashes in any order.
 fn read(client: &Client, kind: &[u8]) -> String {
+    if kind == b"stream" {
+        let entries = client.call(&[b"XRANGE", b"k", b"-", b"+"]);
+        return format!("{entries:?} {:?}", client.call(&[b"XINFO", b"STREAM", b"k", b"FULL"]));
+    }
     let (mut elements, mut scores) = (Elements::new(), Vec::new());
     let whole = SortedSetRange::ranks(0, -1);
     let (count, found) = match kind {
@@ -103,10 +165,11 @@ fn corrupt_payloads_are_refused_or_are_values_that_all_read_alike() {
     let values = values(&mut connection);
     let (mut random, mut accepted) = (Prng::new(seed), 0_u64);
     for round in 0..count {
-        let mut value = values[random.below(values.len() as u64) as usize].clone();
+        let Unsealed { version, mut value } =
+            values[random.below(values.len() as u64) as usize].clone();
         corrupt(&mut value, &mut random);
         let shown = value.escape_ascii().to_string();
-        rdb::seal_as(VERSION, &mut value);
+        rdb::seal_as(version, &mut value);
         let restore = request(&[b"RESTORE".as_slice(), b"k", b"0", &value, b"REPLACE"]);
         let replies = connection.pipeline(&[restore, words("TYPE k")]);
         if replies[0].error().is_some() {

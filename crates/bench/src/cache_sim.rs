@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
-use policy::simulation::trace_files::{self, Format};
+use policy::simulation::trace_files::{self, FORMATS, Format};
 use policy::simulation::workloads::{WORKLOADS, Workload};
 use policy::simulation::{
     AdaptiveCache, Attachment, Cache, Outcome, POLICIES, Policy, Setup, Trace, replay,
@@ -32,6 +32,7 @@ pub struct Simulation {
     /// A file, or the name of a workload.
     pub trace: String,
     pub format: Option<Format>,
+    /// Empty: all.
     pub policies: Vec<Contender>,
     /// Empty: the size of the workload, or the usual shares of a file.
     pub sizes: Vec<CacheSize>,
@@ -73,6 +74,27 @@ impl FromStr for Contender {
         };
         Ok(Contender { name: text.to_owned(), policy, attachment })
     }
+}
+
+impl From<&'static Policy> for Contender {
+    fn from(policy: &'static Policy) -> Contender {
+        Contender { name: policy.name.to_owned(), policy, attachment: None }
+    }
+}
+
+/// Returns the names that a command line may have, each with what it means.
+pub fn names_help() -> String {
+    let section = |title: &str, rows: &mut dyn Iterator<Item = (&str, &str)>| {
+        let lines = rows.map(|(name, about)| format!("\n  {name:<15}{about}"));
+        format!("{title}:{}", lines.collect::<String>())
+    };
+    let told = ("adaptive:S[:N]", "the same in S shards, of which a choice looks at N keys");
+    [
+        section("Workloads", &mut WORKLOADS.iter().map(|one| (one.name, one.about))),
+        section("Formats", &mut FORMATS.iter().map(|(name, _, about)| (*name, *about))),
+        section("Policies", &mut POLICIES.iter().map(|one| (one.name, one.about)).chain([told])),
+    ]
+    .join("\n\n")
 }
 
 fn attachment(numbers: &str) -> anyhow::Result<Attachment> {
@@ -197,9 +219,13 @@ impl Simulation {
 
     fn run_size(&self, trace: &Trace, setup: &Setup) -> Vec<Run> {
         let warm_up = trace.requests.len() * usize::from(self.warm_up_percent) / 100;
-        let runs = self.policies.iter().map(|contender| {
+        let contenders = match self.policies.is_empty() {
+            true => POLICIES.iter().map(Contender::from).collect(),
+            false => self.policies.clone(),
+        };
+        let runs = contenders.into_iter().map(|contender| {
             let mut run = Run {
-                policy: contender.name.clone(),
+                policy: contender.name,
                 capacity_bytes: setup.capacity_bytes,
                 outcome: Outcome::default(),
                 policy_bytes: 0,

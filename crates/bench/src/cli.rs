@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use policy::simulation::trace_files::Format;
 use serde_json::json;
 
-use crate::cache_sim::{CacheSize, Contender, Simulation};
+use crate::cache_sim::{self, CacheSize, Contender, Simulation};
 use crate::churn::Churn;
 use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
@@ -58,6 +58,7 @@ enum Command {
     HitRate(HitRateArguments),
     /// Replays a trace to simulated caches under several eviction policies and compares their hit
     /// rates; starts no server
+    #[command(after_long_help = cache_sim::names_help())]
     CacheSim(CacheSimArguments),
     /// Starts Forebay and measures reads through its shared memory
     Reader(ReaderArguments),
@@ -398,21 +399,13 @@ struct HitRateArguments {
 
 #[derive(Args)]
 struct CacheSimArguments {
-    /// A file, or a workload: seed, seed-512k, seed-1k, zipf-large, zipf-0.9, zipf-1.0, zipf-1.1,
-    /// scan, tiny-scan, loop, births, shift-slow, shift-fast, shift-abrupt, diurnal
+    /// A file, or the name of a workload (--help lists them)
     trace: String,
-    /// csv (time,key,size), oracle (libCacheSim's oracleGeneral), arc or twitter; guessed if not
-    /// given
+    /// The format of a file (--help lists them); guessed if not given
     #[arg(long)]
     format: Option<Format>,
-    /// lru, redis-lru, redis-lfu, slru, arc, s3-fifo, sieve, gdsf, w-tinylfu, adaptive,
-    /// adaptive-64 (64 shards), adaptive:<shards>[:<samples>]
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "lru,redis-lru,redis-lfu,slru,arc,s3-fifo,sieve,gdsf,w-tinylfu,adaptive,\
-                         adaptive-64"
-    )]
+    /// Policies (--help lists them); all if not given
+    #[arg(long, value_delimiter = ',')]
     policies: Vec<Contender>,
     /// Sizes of the cache, as 64mb, or as 5% of all keys; the workload's own if not given, or seven
     /// shares from 1 % to 80 % of a file's keys

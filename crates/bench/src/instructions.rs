@@ -132,9 +132,11 @@ impl Instructions {
             })
             .collect();
         if let Some(part) = &self.filter {
+            let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
             rows.retain(|row| row.name.contains(part.as_str()));
+            let names = names.join(", ");
+            ensure!(!rows.is_empty(), "no row has '{part}' in its name; there are: {names}");
         }
-        ensure!(!rows.is_empty(), "no row is called so");
         Ok(rows)
     }
 

@@ -6,6 +6,9 @@
 //! values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000 bytes; `big:1`, `big:2`
 //! and the others without a star are those of [`Fixture`].
 //!
+//! The word `MIDDLE` is half the number of keys, which is the middle of a collection that has one
+//! part for each key; `MIDDLE:9` is 9 more.
+//!
 //! A recipe of several requests is a cycle: a connection sends them in turn, all for one key, which
 //! no other connection uses. So a command that deletes its key has one to delete.
 

@@ -1,14 +1,17 @@
 //! Result files: what was measured, on which machine, at which commit, by which command.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 /// The default folder of results, if it exists.
 const FOLDER: &str = "bench/results";
+/// Result files of one table that one second may have.
+const FILES_PER_SECOND_MAX: u32 = 100;
 
 /// Returns the folder of a result file: the one that is `named`, or the usual one if it exists.
 /// A measurement makes no folder that nobody asked for.
@@ -37,13 +40,29 @@ pub fn keep(folder: Option<&Path>, table: &str, result: Value) -> anyhow::Result
 pub fn write(folder: &Path, table: &str, mut result: Value) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let (date, time) = date_and_time();
-    let path = folder.join(format!("{date}-{}-{table}.json", time.replace(':', "")));
+    let stem = format!("{date}-{}-{table}", time.replace(':', ""));
     result["table"] = table.into();
     result["circumstances"] = circumstances(&date, &time);
     let mut text = serde_json::to_string_pretty(&result)?;
     text.push('\n');
-    fs::write(&path, text).with_context(|| path.display().to_string())?;
+    let (path, mut file) = create(folder, &stem)?;
+    file.write_all(text.as_bytes()).with_context(|| path.display().to_string())?;
     Ok(path)
+}
+
+/// Makes the file `<stem>.json`, or where there is one the first like it with a number: two
+/// measurements may end in one second.
+fn create(folder: &Path, stem: &str) -> anyhow::Result<(PathBuf, File)> {
+    for number in 1..=FILES_PER_SECOND_MAX {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = folder.join(format!("{stem}{suffix}.json"));
+        match File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+    bail!("{} has {FILES_PER_SECOND_MAX} files of {stem}", folder.display())
 }
 
 fn circumstances(date: &str, time: &str) -> Value {
@@ -55,20 +74,42 @@ fn circumstances(date: &str, time: &str) -> Value {
             "processors": std::thread::available_parallelism().map_or(0, usize::from),
             "memory_bytes": memory_bytes(),
             "kernel": first_line("/proc/sys/kernel/osrelease"),
+            "shmem_enabled": in_force("/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
         },
         "commit": commit(),
         "command": command_line(std::env::args()),
     })
 }
 
-/// Returns the command line with the program's name for its path, which is the machine's business.
+/// Returns the command line without what is the machine's business: of paths it has the last part,
+/// and where results go it leaves out. A word with a space stands in single quotes.
 fn command_line(words: impl Iterator<Item = String>) -> String {
-    let mut words: Vec<String> = words.collect();
-    if let Some(program) = words.first_mut() {
-        let name = Path::new(&*program).file_name().map(|name| name.to_string_lossy().into_owned());
-        *program = name.unwrap_or_default();
+    let mut kept: Vec<String> = Vec::new();
+    let mut words = words;
+    while let Some(word) = words.next() {
+        if word == "--results" {
+            words.next();
+        } else if !word.starts_with("--results=") {
+            kept.push(quoted(word.split(' ').map(without_folder).collect::<Vec<_>>().join(" ")));
+        }
     }
-    words.join(" ")
+    kept.join(" ")
+}
+
+/// Returns the last part of a path, also of one behind `--option=`, and all else as it is.
+fn without_folder(text: &str) -> String {
+    match text.split_once('=') {
+        Some((name, value)) => format!("{name}={}", without_folder(value)),
+        None if text.contains("://") => text.to_owned(),
+        None => text.rsplit('/').find(|part| !part.is_empty()).unwrap_or(text).to_owned(),
+    }
+}
+
+fn quoted(word: String) -> String {
+    match word.is_empty() || word.contains([' ', '\'']) {
+        true => format!("'{}'", word.replace('\'', r"'\''")),
+        false => word,
+    }
 }
 
 /// Returns the local date (2026-05-31) and time (23:59:58).
@@ -97,6 +138,13 @@ fn memory_bytes() -> u64 {
 fn first_line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or("unknown").to_owned()
+}
+
+/// Returns the choice in force of a file of the kernel that lists all, `always [never]`.
+fn in_force(path: &str) -> String {
+    let line = first_line(path);
+    let choice = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    choice.map_or_else(|| line.clone(), |(choice, _)| choice.to_owned())
 }
 
 /// Returns the commit of the working folder, with a + when files differ from it.
@@ -133,9 +181,46 @@ mod tests {
         assert!(name.ends_with("-some.json"), "{name}");
     }
 
+    fn check_command_line(words: &[&str], expected: &str) {
+        assert_eq!(command_line(words.iter().map(|word| (*word).to_owned())), expected);
+    }
+
+    #[test]
+    fn measurements_of_one_second_have_files_of_their_own() {
+        let folder = std::env::temp_dir().join(format!("forebay-second-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("the folder is ours");
+        let paths = [(); 3].map(|()| create(&folder, "a").expect("the folder is ours").0);
+        fs::remove_dir_all(&folder).expect("it is there");
+        assert_eq!(paths, ["a.json", "a-2.json", "a-3.json"].map(|name| folder.join(name)));
+    }
+
     #[test]
     fn the_command_line_has_no_path_of_this_machine() {
-        let words = ["/somewhere/forebay-bench", "memory", "--alone"].map(str::to_owned);
-        assert_eq!(command_line(words.into_iter()), "forebay-bench memory --alone");
+        check_command_line(
+            &["/somewhere/forebay-bench", "memory", "--alone"],
+            "forebay-bench memory --alone",
+        );
+        check_command_line(
+            &[
+                "/x/forebay-bench",
+                "memory",
+                "--results",
+                "/tmp/r",
+                "--against",
+                "/tmp/old/forebay",
+                "--forebay-option",
+                "huge-pages yes",
+            ],
+            "forebay-bench memory --against forebay --forebay-option 'huge-pages yes'",
+        );
+        check_command_line(
+            &["b", "--results=/tmp/r", "--against=/tmp/forebay", "--forebay-option", "dir /tmp/r/"],
+            "b --against=forebay --forebay-option 'dir r'",
+        );
+        check_command_line(&["b", "--results"], "b");
+        check_command_line(
+            &["b", "redis://localhost:1/2", "it's"],
+            r"b redis://localhost:1/2 'it'\''s'",
+        );
     }
 }

@@ -161,6 +161,12 @@ impl Workload {
 
     /// Returns a word of a recipe as it is sent.
     fn word(&self, word: &str, value: &[u8]) -> Vec<u8> {
+        if let Some(rest) = word.strip_prefix("MIDDLE") {
+            let beyond: u64 = rest.strip_prefix(':').map_or(0, |digits| {
+                digits.parse().expect("a recipe says how far beyond the middle")
+            });
+            return (self.key_count / 2 + beyond).to_string().into_bytes();
+        }
         match word.strip_suffix('*') {
             Some(prefix) => {
                 self.key(prefix.as_bytes().try_into().expect("a prefix has four bytes"))
@@ -380,6 +386,10 @@ mod tests {
             b"*4\r\n$8\r\nSETRANGE\r\n$8\r\nkey:0007\r\n$1\r\n8\r\n$8\r\nxxxxxxxx\r\n",
         );
         check("mixed:100", b"*2\r\n$3\r\nGET\r\n$8\r\nkey:0007\r\n");
+        check(
+            "zrange-10-one-sorted-set",
+            b"*4\r\n$6\r\nZRANGE\r\n$4\r\nzset\r\n$3\r\n500\r\n$3\r\n509\r\n",
+        );
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //!
 //! ```text
 //! tag  15 bits of the key's hash, 1 bit: a lookup missed the key after it went
-//! ``` A key is taken for another one in 3,300 lookups of a full bucket; then it begins with the
+//! ```
+//!
+//! A key is taken for another one in 3,300 lookups of a full bucket; then it begins with the
 //! other's counters.
 
 use crate::mark::{Mark, Tick};

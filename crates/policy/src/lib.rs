@@ -10,7 +10,7 @@
 //! `logarithm.rs` computes, `scatter.rs` hashes. `simulation.rs` and its folder, a feature, replay
 //! traces to a cache that is attached to the policy, and to others.
 //! *Invariants*: all is a function of its inputs: same calls, same seeds, same results. No counter
-//! wraps. What the parts take is bounded by what the keys take, and they tell it.
+//! wraps. Its memory is bounded by that of the keys, and each part reports what it takes.
 //! *Not here*: keys, values, and how an engine draws a random entry.
 //!
 //! # How an engine attaches it

@@ -8,7 +8,7 @@
 //! gives the hits of LRU at all three sizes. They share what they know of the keys: sizes and
 //! marks.
 //!
-//! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or 80
+//! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or 96
 //! KiB where that is more, and at most 2 MiB. When there are too many the part is halved, and those
 //! that are out of it are forgotten.
 
@@ -22,17 +22,19 @@ use crate::sampled_keys::{ENTRY_BYTES, Entry, SampledKeys};
 use crate::shared::sample_mask;
 use crate::value::{Blend, Objective, Value};
 
-/// Keys that the cache would hold are followed in such a number at most, ...
+/// At most so many of the keys that the cache would hold are followed while more than one in
+/// 2^`BITS_MANY` is.
 const KEYS_MAX: u64 = 2048;
-/// ... or in this one where a part of 2^-6 of them are more.
+/// At most so many are followed where a smaller part is.
 const KEYS_MANY: u64 = 8192;
 const BITS_MANY: u8 = 6;
+/// The smallest part that is followed is one key in two to this power.
 const BITS_MAX: u8 = 16;
-/// Where fewer are followed a larger part is.
+/// The part is doubled while fewer keys than this are followed.
 const KEYS_FEW: u64 = 512;
-/// What the shadows take at most: this part of the cache, ...
+/// The shadows take at most one in so many bytes of the cache.
 const MEMORY_SHARE: u64 = 64;
-/// ... or what so many keys take.
+/// They may follow so many keys whatever those take.
 const KEYS_LEAST: u64 = 512;
 /// Keys that are known for each one that the cache would hold: the larger cache has twice as many,
 /// and those that went are remembered for a while.
@@ -50,9 +52,9 @@ const WINDOW_SHARE: u64 = 100;
 
 /// Turnovers in an epoch.
 const EPOCH_TURNOVERS: u64 = 2;
-/// A blend has to lead by one in so many requests, ...
+/// A blend is put in force only if it leads by more than one in so many requests.
 const LEAD_SHARE: u64 = 1000;
-/// ... and by this part of the root of their number: as much is chance.
+/// Beyond that it leads by more than one in so many of the root of their number, which is chance.
 const LEAD_SPREAD: u64 = 4;
 /// Epochs before there is advice.
 const ADVICE_EPOCHS_MIN: u64 = 3;
@@ -111,10 +113,6 @@ pub struct Advice {
     pub lru_half_memory: f64,
     /// Under LRU with twice the memory.
     pub lru_double_memory: f64,
-    /// Under each blend.
-    pub blends: [f64; Blend::COUNT],
-    /// How many requests of keys that are followed this rests upon.
-    pub requests: u64,
 }
 
 /// Sums over requests, in what is maximised and in number.
@@ -512,8 +510,6 @@ impl Shadows {
         let rate = |hits: u64| (now + (hits as f64 - here) / expected).clamp(0.0, 1.0);
         let lacking = expected - counts.requests as f64;
         let lru = counts.lru_hits.map(|hits| ((hits as f64 + lacking) / expected).clamp(0.0, 1.0));
-        let mut blends = [0.0; Blend::COUNT];
-        (0..Blend::COUNT).for_each(|index| blends[index] = rate(hits[index]));
         Some(Advice {
             now,
             half_memory: rate(hits[HALF]),
@@ -521,8 +517,6 @@ impl Shadows {
             lru: lru[1],
             lru_half_memory: lru[0],
             lru_double_memory: lru[2],
-            blends,
-            requests: counts.requests,
         })
     }
 

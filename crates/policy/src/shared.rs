@@ -16,9 +16,10 @@ use crate::value::{Blend, Objective, Value};
 
 /// A cache of fewer keys is taken for one of so many: its turnovers would be too short to count in.
 const KEYS_MIN: u64 = 64;
-/// After how many accesses a shard tells of them at the latest, ...
+/// A shard tells of its accesses after so many at the latest.
 const SETTLE_ACCESSES_MAX: u64 = 1024;
-/// ... and at the earliest, unless a tick is shorter: all shards write to the same line.
+/// It tells of them after so many at the earliest, unless a tick is shorter, as all shards write to
+/// the same line.
 const SETTLE_ACCESSES_MIN: u64 = 8;
 /// Between the two, each shard tells so often in a tick.
 const SETTLES_PER_TICK: u64 = 2;

@@ -8,6 +8,7 @@ mod arc;
 mod gdsf;
 mod lists;
 mod lru;
+mod present;
 mod redis;
 mod s3_fifo;
 mod sieve;
@@ -40,16 +41,19 @@ pub struct Trace {
 impl Trace {
     /// Returns the bytes of all keys together, each at the size of its first request.
     pub fn footprint_bytes(&self) -> u64 {
-        let mut seen = vec![false; self.key_count as usize];
-        let first = |one: &&Request| !std::mem::replace(&mut seen[one.key as usize], true);
-        self.requests.iter().filter(first).map(|one| u64::from(one.bytes)).sum()
+        self.first_requests().map(|one| u64::from(one.bytes)).sum()
     }
 
     /// Returns the number of keys that are asked for.
     pub fn keys_used(&self) -> u32 {
+        self.first_requests().count() as u32
+    }
+
+    /// Returns the first request of each key.
+    fn first_requests(&self) -> impl Iterator<Item = &Request> {
         let mut seen = vec![false; self.key_count as usize];
-        let first = |one: &&Request| !std::mem::replace(&mut seen[one.key as usize], true);
-        self.requests.iter().filter(first).count() as u32
+        let is_first = move |one: &&Request| !std::mem::replace(&mut seen[one.key as usize], true);
+        self.requests.iter().filter(is_first)
     }
 }
 

@@ -57,10 +57,8 @@ impl Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blend(u8);
 
-/// The weights of the fast counter, in percent.
-pub const WEIGHTS: [u8; Blend::COUNT] = [0, 10, 30, 60, 100];
-
-/// For each weight w: the logarithms of 1 - w and of w.
+/// For each weight w of the fast counter, which are 0, 0.1, 0.3, 0.6 and 1: the logarithms of 1 - w
+/// and of w.
 const SHARES: [(Log, Log); Blend::COUNT] =
     [(0, NOTHING), (-39, -850), (-132, -445), (-338, -189), (NOTHING, 0)];
 
@@ -84,11 +82,6 @@ impl Blend {
     /// Returns its position in [`Blend::all`].
     pub(crate) fn position(self) -> u8 {
         self.0
-    }
-
-    /// Returns the weight of the fast counter, in percent.
-    pub fn percent(self) -> u8 {
-        WEIGHTS[usize::from(self.0)]
     }
 
     /// Returns the logarithm of the weighted mean of the two rates.

@@ -45,6 +45,26 @@ fn seed_workload_has_83_of_100_hits_where_lru_has_68() {
     }
 }
 
+/// A peer that is simulated wrongly would make the adaptive policy look good.
+#[test]
+fn other_policies_have_the_hits_that_are_known_of_them() {
+    const KNOWN: [(&str, f64); 8] = [
+        ("lru", 67.8),
+        ("redis-lfu", 76.6),
+        ("slru", 79.1),
+        ("arc", 76.8),
+        ("s3-fifo", 79.9),
+        ("sieve", 80.9),
+        ("gdsf", 81.4),
+        ("w-tinylfu", 80.9),
+    ];
+    let made = made("seed", 47);
+    for (policy, known) in KNOWN {
+        let found = hit_rate_of(&made, policy);
+        assert!((found - known).abs() <= 0.5, "{policy} {found}, not {known}");
+    }
+}
+
 #[test]
 fn no_other_policy_is_clearly_better_on_any_of_these_workloads() {
     for workload in ["seed", "seed-512k", "births", "shift-fast", "shift-abrupt"] {

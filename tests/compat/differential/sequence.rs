@@ -1,5 +1,7 @@
 //! The steps of an epoch.
 
+use std::collections::HashSet;
+
 use command::generate::Draw;
 use command::{Command, Group, Handler, rows};
 use harness::Request;
@@ -441,6 +443,7 @@ fn unknown_to_both(mut request: Request) -> Request {
 /// (src/t_list.c); it gets the next one. A HELLO has one option at most, as Redis 7.0 obeys each
 /// option when it reads it, and 7.2 all of them in the end (compat/scripts/sessions.txt).
 fn comparable(mut request: Request) -> Request {
+    without_repeated_members(&mut request);
     if [&b"lrem"[..], b"lpos"].iter().any(|name| request[0].eq_ignore_ascii_case(name)) {
         let lowest = request.iter_mut().skip(2).filter(|word| **word == b"-9223372036854775808");
         lowest.for_each(|number| *number = b"-9223372036854775807".to_vec());
@@ -528,6 +531,33 @@ fn comparable_sort(mut request: Request) -> Request {
         request.push(b"ALPHA".to_vec());
     }
     request
+}
+
+/// Leaves a member that comes twice out of `request` where it adds more members than the least
+/// limit of [`SETTINGS`]: the encoding of a new key follows how many the request brings in 7.2, and
+/// one that comes twice counts twice (`setTypeCreate` in src/t_set.c, `zsetTypeCreate` in
+/// src/t_zset.c).
+fn without_repeated_members(request: &mut Request) {
+    const LIMIT_LEAST: usize = 3;
+    const OPTIONS: [&str; 6] = ["NX", "XX", "GT", "LT", "CH", "INCR"];
+    let words_per_member = match request[0].to_ascii_lowercase().as_slice() {
+        b"sadd" => 1,
+        b"zadd" => 2,
+        b"geoadd" => 3,
+        _ => return,
+    };
+    let is_option = |word: &&Vec<u8>| {
+        words_per_member > 1 && OPTIONS.iter().any(|it| word.eq_ignore_ascii_case(it.as_bytes()))
+    };
+    let first = 2 + request.iter().skip(2).take_while(is_option).count();
+    let words = request.len().saturating_sub(first);
+    if words <= LIMIT_LEAST * words_per_member || !words.is_multiple_of(words_per_member) {
+        return;
+    }
+    let members = request.split_off(first);
+    let mut seen = HashSet::new();
+    let once = members.chunks(words_per_member).filter(|words| seen.insert(words.last()));
+    request.extend(once.flatten().cloned());
 }
 
 /// Keeps track of whether the session is within MULTI, as well as one can without the replies.

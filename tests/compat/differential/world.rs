@@ -177,7 +177,10 @@ impl Pair {
             }
             (ours, oracle) => {
                 let line = lines(std::slice::from_ref(step));
-                Err(format!("{line}: forebay {ours:?}, redis {oracle:?}; nothing is who waits"))
+                Err(format!(
+                    "{line}: forebay {ours:?}, redis {oracle:?}; one waits (None), the other has \
+                     answered"
+                ))
             }
         }
     }
@@ -193,7 +196,8 @@ impl Pair {
         ];
         let step = Step { session: 0, request };
         if ended[0] != ended[1] {
-            return Err(format!("{}: waits still, as 1, or not: {ended:?}", lines(&[step])));
+            let found = "CLIENT UNBLOCK found it waiting (1) on one server only";
+            return Err(format!("{}: {found}: {ended:?}", lines(&[step])));
         }
         let ours = self.ours.read().map_err(|error| error.to_string())?;
         let oracle = self.oracle.read().map_err(|error| error.to_string())?;

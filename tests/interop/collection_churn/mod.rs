@@ -137,6 +137,7 @@ impl Run {
             (self.reads.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed));
         let asked = field("total_commands_processed").saturating_sub(writes);
         let (evicted, expired) = (field("evicted_keys"), field("expired_keys"));
+        assert!(asked < reads, "{asked} of {reads} reads were asked of the server: none in memory");
         if reads >= READS_FOR_ALL_KINDS {
             assert!(asked < reads / 2, "{asked} of {reads} reads were asked of the server");
             assert!(evicted > 0 && expired > 0, "{evicted} evicted, {expired} expired");

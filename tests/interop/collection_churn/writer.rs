@@ -366,53 +366,26 @@ impl<'r> Writer<'r> {
         *chosen = self.random.below(1 << PAIRS);
         let (old, new) = (before, *chosen);
         let changed: Vec<u64> = (0..PAIRS).filter(|pair| (old ^ new) >> pair & 1 == 1).collect();
-        let members = |bits: u64, pairs: &mut dyn Iterator<Item = u64>| -> Vec<Vec<u8>> {
-            pairs.map(|pair| member(kind, index, pair, bits >> pair & 1)).collect()
+        let members = |bits: u64, pairs: &[u64]| -> Vec<Vec<u8>> {
+            pairs.iter().map(|&pair| member(kind, index, pair, bits >> pair & 1)).collect()
         };
         self.pending.push(request(&["MULTI"]));
-        match self.random.below(12) {
-            0 | 1 => {
-                self.push(kind, index, "DEL", Vec::new());
-                self.push(kind, index, "SADD", members(new, &mut (0..PAIRS)));
-            }
-            2 => {
+        let choice = self.random.below(12);
+        if choice < 2 {
+            self.push(kind, index, "DEL", Vec::new());
+            self.push(kind, index, "SADD", members(new, &Vec::from_iter(0..PAIRS)));
+        } else {
+            if choice == 2 {
                 let count = self.random.pick(&[3, 3, 3, 30, 30, 600]);
                 let more = (0..count).map(|more| format!("more:{more}").into_bytes()).collect();
                 self.push(kind, index, "SADD", more);
-                self.push_changed(
-                    kind,
-                    index,
-                    &changed,
-                    members(old, &mut changed.iter().copied()),
-                    new,
-                );
             }
-            _ => self.push_changed(
-                kind,
-                index,
-                &changed,
-                members(old, &mut changed.iter().copied()),
-                new,
-            ),
+            if !changed.is_empty() {
+                self.push(kind, index, "SREM", members(old, &changed));
+                self.push(kind, index, "SADD", members(new, &changed));
+            }
         }
         self.pending.push(request(&["EXEC"]));
-    }
-
-    fn push_changed(
-        &mut self,
-        kind: Kind,
-        index: u64,
-        changed: &[u64],
-        old: Vec<Vec<u8>>,
-        new: u64,
-    ) {
-        if changed.is_empty() {
-            return;
-        }
-        let added = changed.iter().map(|&pair| member(kind, index, pair, new >> pair & 1));
-        let added = added.collect();
-        self.push(kind, index, "SREM", old);
-        self.push(kind, index, "SADD", added);
     }
 
     fn send(&mut self) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use base::prng::Prng;
 
+use crate::simulation::present::Present;
 use crate::simulation::{Cache, Request, Setup};
 
 const SAMPLES: u32 = 5;
@@ -21,21 +22,17 @@ pub(crate) enum Ranking {
 #[derive(Clone, Copy)]
 struct Key {
     bytes: u32,
-    /// Where it is among those that are there; `ABSENT` if it is not.
-    position: u32,
     /// The number of requests before the last use, or the second of it.
     last_use: u32,
     counter: u8,
 }
-
-const ABSENT: u32 = u32::MAX;
 
 pub(crate) struct Sampled {
     ranking: Ranking,
     capacity: u64,
     used: u64,
     keys: Vec<Key>,
-    present: Vec<u32>,
+    present: Present,
     pool: Vec<(u32, u32)>,
     requests: u32,
     random: Prng,
@@ -43,13 +40,13 @@ pub(crate) struct Sampled {
 
 impl Sampled {
     pub fn new(setup: &Setup, ranking: Ranking) -> Sampled {
-        let key = Key { bytes: 0, position: ABSENT, last_use: 0, counter: 0 };
+        let key = Key { bytes: 0, last_use: 0, counter: 0 };
         Sampled {
             ranking,
             capacity: setup.capacity_bytes,
             used: 0,
             keys: vec![key; setup.key_count as usize],
-            present: Vec::new(),
+            present: Present::new(1, setup.key_count),
             pool: Vec::new(),
             requests: 0,
             random: Prng::new(setup.seed),
@@ -87,7 +84,7 @@ impl Sampled {
 
     fn evict(&mut self, now: u32) {
         for _ in 0..SAMPLES {
-            let key = self.random.pick(&self.present);
+            let key = self.random.pick(&self.present.groups()[0]);
             let rank = self.rank(key, now);
             if self.pool.iter().any(|(one, _)| *one == key) {
                 continue;
@@ -100,20 +97,12 @@ impl Sampled {
         }
         while let Some(best) = (0..self.pool.len()).max_by_key(|index| self.pool[*index].1) {
             let (key, _) = self.pool.swap_remove(best);
-            if self.keys[key as usize].position != ABSENT {
-                return self.remove(key);
+            if self.present.has(key) {
+                self.present.remove(0, key);
+                self.used -= u64::from(self.keys[key as usize].bytes);
+                return;
             }
         }
-    }
-
-    fn remove(&mut self, key: u32) {
-        let Key { position, bytes, .. } = self.keys[key as usize];
-        self.present.swap_remove(position as usize);
-        if let Some(moved) = self.present.get(position as usize) {
-            self.keys[*moved as usize].position = position;
-        }
-        self.keys[key as usize].position = ABSENT;
-        self.used -= u64::from(bytes);
     }
 }
 
@@ -122,7 +111,7 @@ impl Cache for Sampled {
         let Request { key, bytes, .. } = request;
         self.requests += 1;
         let now = self.now(request);
-        if self.keys[key as usize].position != ABSENT {
+        if self.present.has(key) {
             self.use_key(key, now);
             return true;
         }
@@ -132,10 +121,9 @@ impl Cache for Sampled {
         while self.used + u64::from(bytes) > self.capacity {
             self.evict(now);
         }
-        let position = self.present.len() as u32;
-        self.present.push(key);
+        self.present.add(0, key);
         self.used += u64::from(bytes);
-        self.keys[key as usize] = Key { bytes, position, last_use: now, counter: COUNTER_FIRST };
+        self.keys[key as usize] = Key { bytes, last_use: now, counter: COUNTER_FIRST };
         false
     }
 }

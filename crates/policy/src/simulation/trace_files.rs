@@ -11,8 +11,10 @@
 //! Times are seconds; the first is 0. A reader takes nothing for granted: what does not fit is an
 //! error with the line or the record.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::io::{self, BufRead};
 use std::str::FromStr;
 
@@ -36,21 +38,21 @@ pub enum Format {
     Twitter,
 }
 
-/// The formats by name.
-pub const FORMATS: [(&str, Format); 4] = [
-    ("csv", Format::Csv),
-    ("oracle", Format::Oracle),
-    ("arc", Format::Arc),
-    ("twitter", Format::Twitter),
+/// The formats, each with its name and what it is.
+pub const FORMATS: [(&str, Format, &str); 4] = [
+    ("csv", Format::Csv, "lines of time,key,size"),
+    ("oracle", Format::Oracle, "libCacheSim's oracleGeneral"),
+    ("arc", Format::Arc, "that of ARC's authors: lines of first block and number of blocks"),
+    ("twitter", Format::Twitter, "that of Twitter's cache traces"),
 ];
 
 impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Format, String> {
-        let known = FORMATS.iter().find(|(name, _)| *name == text);
-        known.map(|(_, format)| *format).ok_or_else(|| {
-            let names = FORMATS.map(|(name, _)| name).join(", ");
+        let known = FORMATS.iter().find(|(name, ..)| *name == text);
+        known.map(|(_, format, _)| *format).ok_or_else(|| {
+            let names = FORMATS.map(|(name, ..)| name).join(", ");
             format!("'{text}' is no format of traces; there are {names}")
         })
     }
@@ -158,23 +160,41 @@ pub fn read(
 }
 
 /// Numbers keys in the order in which they come.
-#[derive(Debug, Default)]
-struct Numbers(HashMap<Box<[u8]>, u32>);
+#[derive(Debug)]
+struct Numbers<K>(HashMap<K, u32>);
 
-impl Numbers {
-    fn of(&mut self, key: &[u8]) -> Result<u32, TraceError> {
+impl<K> Default for Numbers<K> {
+    fn default() -> Numbers<K> {
+        Numbers(HashMap::new())
+    }
+}
+
+impl<K: Hash + Eq> Numbers<K> {
+    /// Returns the number of `key`, which is copied if it is new.
+    fn of<Q>(&mut self, key: &Q) -> Result<u32, TraceError>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         if let Some(number) = self.0.get(key) {
             return Ok(*number);
         }
-        let number = u32::try_from(self.0.len()).ok().filter(|number| *number < u32::MAX);
-        let number = number.ok_or(TraceError::TooManyKeys)?;
-        self.0.insert(key.into(), number);
+        let number = self.count();
+        if number == u32::MAX {
+            return Err(TraceError::TooManyKeys);
+        }
+        self.0.insert(key.to_owned(), number);
         Ok(number)
+    }
+
+    /// Returns how many keys have a number.
+    fn count(&self) -> u32 {
+        u32::try_from(self.0.len()).expect("numbers are below 2^32 - 1")
     }
 }
 
 fn read_records(file: &mut dyn BufRead, requests_max: usize) -> Result<Trace, TraceError> {
-    let (mut trace, mut numbers) = (Trace::default(), HashMap::new());
+    let (mut trace, mut numbers) = (Trace::default(), Numbers::<u64>::default());
     let mut first_second = None;
     while trace.requests.len() < requests_max {
         let mut record = [0; RECORD_BYTES];
@@ -189,16 +209,12 @@ fn read_records(file: &mut dyn BufRead, requests_max: usize) -> Result<Trace, Tr
         }
         let word = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("4 bytes"));
         let id = u64::from(word(4)) | u64::from(word(8)) << 32;
-        let key_count = numbers.len() as u32;
-        let key = *numbers.entry(id).or_insert(key_count);
-        if key == u32::MAX {
-            return Err(TraceError::TooManyKeys);
-        }
+        let key = numbers.of(&id)?;
         let first = *first_second.get_or_insert(word(0));
         let second = word(0).saturating_sub(first);
         trace.requests.push(Request { key, bytes: word(12), second });
     }
-    trace.key_count = numbers.len() as u32;
+    trace.key_count = numbers.count();
     Ok(trace)
 }
 
@@ -313,7 +329,7 @@ const SIZE_MAX: u64 = u32::MAX as u64;
 
 #[derive(Debug, Default)]
 struct Csv {
-    numbers: Numbers,
+    numbers: Numbers<Vec<u8>>,
     clock: Clock,
 }
 
@@ -336,7 +352,7 @@ impl Lines for Csv {
 
 #[derive(Debug, Default)]
 struct Blocks {
-    numbers: HashMap<u64, u32>,
+    numbers: Numbers<u64>,
 }
 
 impl Lines for Blocks {
@@ -346,23 +362,19 @@ impl Lines for Blocks {
         let start = line.take_number(words, "first block", u64::MAX - BLOCKS_MAX)?;
         let count = line.take_number(words, "number of blocks", BLOCKS_MAX)?;
         for block in start..start + count {
-            let key_count = self.numbers.len() as u32;
-            let key = *self.numbers.entry(block).or_insert(key_count);
-            if key == u32::MAX {
-                return Err(TraceError::TooManyKeys);
-            }
+            let key = self.numbers.of(&block)?;
             // The format has no times: one request in a millisecond.
             let second = (trace.requests.len() / 1000) as u32;
             trace.requests.push(Request { key, bytes: BLOCK_BYTES, second });
         }
-        trace.key_count = self.numbers.len() as u32;
+        trace.key_count = self.numbers.count();
         Ok(())
     }
 }
 
 #[derive(Debug, Default)]
 struct Twitter {
-    numbers: Numbers,
+    numbers: Numbers<Vec<u8>>,
     /// The size of each key that was told last.
     sizes: Vec<u32>,
     clock: Clock,
@@ -499,7 +511,7 @@ mod tests {
 
     #[test]
     fn compressed_file_is_refused_in_every_format() {
-        for (_, format) in FORMATS {
+        for (_, format, _) in FORMATS {
             for magic in COMPRESSED {
                 let refused = refusal(format, [magic, b"..."].concat());
                 assert_eq!(refused, "the trace is compressed: decompress it first");
