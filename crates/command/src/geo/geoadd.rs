@@ -25,7 +25,7 @@ pub(super) static GEOADD: Command = Command {
     history: &[("6.2.0", "Added the `CH`, `NX` and `XX` options.")],
     example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad\n(integer) 2\n\
         > GEOADD wrecks NX CH 0 0 titanic\n(integer) 0\n\
-        > ZSCORE wrecks titanic\n\"1892418930055413\"",
+        > ZSCORE wrecks titanic\n\"1828795692340531\"",
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

@@ -16,7 +16,7 @@ pub(super) static GEODIST: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key"), Arg::part("member1"), Arg::part("member2"), UNIT.optional()],
     example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad\n(integer) 2\n\
-        > GEODIST wrecks titanic statsraad KM\n\"4097.8420\"",
+        > GEODIST wrecks titanic statsraad KM\n\"4218.7339\"",
     handler: Handler::Read(|cx, args, reply| {
         let unit_m = match args.len() {
             4 => 1.0,

@@ -15,7 +15,7 @@ pub(super) static GEOHASH: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key"), Arg::part("member").multiple().optional()],
     example: "> GEOADD wrecks -49.95 41.73 titanic\n(integer) 1\n\
-        > GEOHASH wrecks titanic bounty\n1) \"dxnb4ze2uc0\"\n2) (nil)",
+        > GEOHASH wrecks titanic bounty\n1) \"dzkmrkewbe0\"\n2) (nil)",
     handler: Handler::Read(|cx, args, reply| {
         let key = args.key(0);
         let set = cx.view.collection::<SortedSet>(key)?;

@@ -85,7 +85,7 @@ pub(super) static GEORADIUS: Command = Command {
     ],
     deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
     example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad\n(integer) 2\n\
-        > GEORADIUS wrecks 4 58 400 km WITHDIST\n1) 1) \"statsraad\"\n   2) \"275.9763\"\n\
+        > GEORADIUS wrecks 4 58 400 km WITHDIST\n1) 1) \"statsraad\"\n   2) \"276.2451\"\n\
         > GEORADIUS wrecks 4 58 400 km STORE near\n(integer) 1",
     handler: Handler::Write(|cx, args, reply| {
         let form = Form { center: Center::Coordinates, storing: Storing::ByOption };

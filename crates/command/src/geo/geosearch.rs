@@ -23,7 +23,7 @@ pub(super) static GEOSEARCH: Command = Command {
         comparisons with members were needed is refused.",
     example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n(integer) 3\n\
         > GEOSEARCH wrecks FROMLONLAT 4 58 BYRADIUS 400 km ASC WITHDIST\n\
-        1) 1) \"ekofisk\"\n   2) \"184.1838\"\n2) 1) \"statsraad\"\n   2) \"275.9763\"\n\
+        1) 1) \"ekofisk\"\n   2) \"184.3708\"\n2) 1) \"statsraad\"\n   2) \"276.2451\"\n\
         > GEOSEARCH wrecks BYPOLYGON 3 0 50 10 50 5 60\n1) \"ekofisk\"",
     handler: Handler::Read(|cx, args, reply| {
         let form = Form { center: Center::Options, storing: Storing::Nothing };

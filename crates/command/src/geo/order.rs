@@ -171,3 +171,67 @@ fn median<T>(items: &[T], [a, b, c]: [usize; 3], compare: &impl Fn(&T, &T) -> Or
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn check(keys: impl Iterator<Item = u64>, count: usize) {
+        let mut items: Vec<(u64, usize)> = keys.zip(0..).collect();
+        let mut expected = items.clone();
+        expected.sort_unstable();
+        sort_first(&mut items, count, |a, b| a.0.cmp(&b.0));
+        let keys = |items: &[(u64, usize)]| -> Vec<u64> {
+            items.iter().take(count).map(|item| item.0).collect()
+        };
+        assert_eq!(keys(&items), keys(&expected));
+        items.sort_unstable();
+        assert_eq!(items, expected, "none is lost");
+    }
+
+    #[test]
+    fn the_first_are_in_order() {
+        let mut random = Prng::new(1);
+        for round in 0..3_000 {
+            let length = random.below([8, 60, 3_000][round % 3]) as usize;
+            let bound = [2, 10, 1_000_000][random.below(3) as usize];
+            let count = random.below(length as u64 + 2) as usize;
+            check((0..length).map(|_| random.below(bound)), count);
+            check((0..length as u64).map(|number| number % bound), count);
+            check((0..length as u64).rev(), count);
+        }
+    }
+
+    /// An adversary that decides how items compare only when it is asked, so that each pivot turns
+    /// out to be nearly the least.
+    ///
+    /// Source: M. D. McIlroy, "A killer adversary for quicksort", 1999.
+    #[test]
+    fn no_order_of_items_makes_it_slow() {
+        const COUNT: usize = 20_000;
+        const GAS: u32 = u32::MAX;
+        let values: Vec<Cell<u32>> = (0..COUNT).map(|_| Cell::new(GAS)).collect();
+        let (solid, candidate, steps) = (Cell::new(0), Cell::new(0), Cell::new(0_u64));
+        let compare = |a: &usize, b: &usize| {
+            steps.set(steps.get() + 1);
+            if values[*a].get() == GAS && values[*b].get() == GAS {
+                let frozen = if *a == candidate.get() { *a } else { *b };
+                values[frozen].set(solid.replace(solid.get() + 1));
+            }
+            if values[*a].get() == GAS {
+                candidate.set(*a);
+            } else if values[*b].get() == GAS {
+                candidate.set(*b);
+            }
+            values[*a].get().cmp(&values[*b].get())
+        };
+        let mut items: Vec<usize> = (0..COUNT).collect();
+        sort_first(&mut items, COUNT, compare);
+        assert!(steps.get() < 4_000_000, "{} comparisons", steps.get());
+        assert!(items.is_sorted_by_key(|item| values[*item].get()));
+    }
+}

@@ -47,7 +47,7 @@ const EDGE_TESTS_MAX: u64 = 1 << 31;
 
 /// Distances that requests are drawn with.
 const DISTANCES: &[&str] =
-    &["0", "1", "25.5", "300", "1000", "2500.125", "12000", "60000", "5e5", "3e6", "1e7", "-1"];
+    &["0", "1", "25.5", "300", "1000", "2500.125", "12000", "60000", "5e5", "3e6", "1e7"];
 
 pub(super) const LONGITUDE: Arg = Arg::double("longitude");
 pub(super) const LATITUDE: Arg = Arg::double("latitude");

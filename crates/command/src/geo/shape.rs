@@ -253,3 +253,216 @@ fn sine_min(angle: f64) -> f64 {
     // The first terms of its series, and zero once they are less.
     (angle - angle * angle * angle / 6.0).max(0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn unit(random: &mut Prng) -> f64 {
+        random.below(1 << 53) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn anywhere(random: &mut Prng) -> Place {
+        let end = [180.0, 85.05112878];
+        let [longitude, latitude] = end.map(|end| match random.below(10) {
+            0 => end,
+            1 => -end,
+            2 => end - unit(random) / 1000.0,
+            3 => unit(random) - end,
+            _ => (2.0 * unit(random) - 1.0) * end,
+        });
+        Place { longitude, latitude }
+    }
+
+    fn near(place: Place, random: &mut Prng) -> Place {
+        let size = 10_f64.powi(random.below(9) as i32 - 7);
+        let mut moved = |degrees: f64| degrees + (2.0 * unit(random) - 1.0) * size;
+        Place { longitude: moved(place.longitude), latitude: moved(place.latitude) }.clamped()
+    }
+
+    fn distance_m(a: Place, b: Place) -> f64 {
+        Origin::new(a).distance_m(&Origin::new(b))
+    }
+
+    /// What redis-server 7.0 computes for each place.
+    fn is_within(shape: &Shape, center: Place, place: Place) -> bool {
+        match shape {
+            Shape::Circle { radius_m } => distance_m(center, place) <= *radius_m,
+            Shape::Box { width_m, height_m } => {
+                let beside = Place { longitude: center.longitude, ..place };
+                let below = Place { latitude: center.latitude, ..place };
+                distance_m(place, beside) <= width_m / 2.0
+                    && distance_m(place, below) <= height_m / 2.0
+            }
+            Shape::Polygon(_) => unreachable!("there is one way to tell"),
+        }
+    }
+
+    #[test]
+    fn what_is_within_is_what_the_formula_says() {
+        let mut random = Prng::new(1);
+        let mut within = 0;
+        for _ in 0..40_000 {
+            let center = anywhere(&mut random);
+            let edge = near(center, &mut random);
+            let mut size = |distance: f64| match random.below(6) {
+                // Right at the edge, and a bit beside it.
+                0..3 => distance,
+                3 => f64::from_bits(distance.to_bits().saturating_sub(1)),
+                4 => 10_f64.powi(random.below(9) as i32),
+                _ => distance * unit(&mut random) * 2.0,
+            };
+            let beside = Place { longitude: center.longitude, ..edge };
+            let below = Place { latitude: center.latitude, ..edge };
+            let shapes = [
+                Shape::Circle { radius_m: size(distance_m(center, edge)) },
+                Shape::Box {
+                    width_m: size(2.0 * distance_m(edge, beside)),
+                    height_m: size(2.0 * distance_m(edge, below)),
+                },
+                Shape::Circle { radius_m: 0.0 },
+                Shape::Circle { radius_m: f64::INFINITY },
+                Shape::Box { width_m: f64::INFINITY, height_m: f64::MAX },
+            ];
+            let places = [edge, center, near(edge, &mut random), anywhere(&mut random)];
+            for shape in &shapes {
+                let sieve = Sieve::new(shape, center);
+                for place in places {
+                    let expected = is_within(shape, center, place);
+                    let what = format!("{shape:?} at {center:?}: {place:?}");
+                    assert_eq!(sieve.distance_m(place, false).is_some(), expected, "{what}");
+                    let distance = expected.then(|| distance_m(center, place));
+                    assert_eq!(sieve.distance_m(place, true), distance, "{what}");
+                    within += usize::from(expected);
+                }
+            }
+        }
+        assert!(within > 100_000, "{within}");
+    }
+
+    /// Returns the places within `shape` that none of the cells has which are searched.
+    fn missed(shape: &Shape, center: Place, places: &[Place]) -> Vec<Place> {
+        let (reach, cover) = shape.reach(center);
+        let sieve = Sieve::new(shape, center);
+        let cells: Vec<(f64, f64)> =
+            super::super::area::cells(center, &reach, cover).map(|cell| cell.scores()).collect();
+        let mut missed = Vec::new();
+        for place in places.iter().map(|place| Place::of_score(place.score())) {
+            let score = place.score();
+            let count = cells.iter().filter(|(low, high)| (*low..*high).contains(&score)).count();
+            assert!(count <= 1, "no cell is searched twice");
+            if count == 0 && sieve.distance_m(place, false).is_some() {
+                missed.push(place);
+            }
+        }
+        missed
+    }
+
+    #[test]
+    fn every_place_in_a_circle_or_a_box_away_from_the_ends_of_the_map_is_found() {
+        let mut random = Prng::new(2);
+        for _ in 0..4_000 {
+            let center = Place {
+                longitude: (2.0 * unit(&mut random) - 1.0) * 150.0,
+                latitude: (2.0 * unit(&mut random) - 1.0) * 65.0,
+            };
+            let size = 10_f64.powf(unit(&mut random) * 6.0);
+            let shapes = [
+                Shape::Circle { radius_m: size },
+                Shape::Box { width_m: size, height_m: size * unit(&mut random) },
+            ];
+            let places: Vec<Place> = (0..60)
+                .map(|_| {
+                    let degrees = size / 50_000.0;
+                    let mut moved = |it: f64| it + (2.0 * unit(&mut random) - 1.0) * degrees;
+                    let (longitude, latitude) = (moved(center.longitude), moved(center.latitude));
+                    Place { longitude, latitude }.clamped()
+                })
+                .collect();
+            for shape in &shapes {
+                let missed = missed(shape, center, &places);
+                assert!(missed.is_empty(), "{shape:?} at {center:?}: {missed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_circle_as_large_as_the_earth_has_every_place() {
+        let mut random = Prng::new(3);
+        let places: Vec<Place> = (0..200).map(|_| anywhere(&mut random)).collect();
+        let is_inner = |place: &Place| place.longitude < 180.0 && place.latitude < 85.05112878;
+        let places: Vec<Place> = places.into_iter().filter(is_inner).collect();
+        for _ in 0..200 {
+            let center = near(Place { longitude: 0.0, latitude: 0.0 }, &mut random);
+            let shape = Shape::Circle { radius_m: 2.1e7 };
+            assert_eq!(missed(&shape, center, &places), []);
+        }
+    }
+
+    #[test]
+    fn every_place_in_a_polygon_is_found_wherever_that_is() {
+        let mut random = Prng::new(4);
+        let mut found = 0;
+        for round in 0..3_000 {
+            let count = 3 + random.below(if round % 10 == 0 { 300 } else { 6 }) as usize;
+            let around = anywhere(&mut random);
+            let vertices: Vec<Place> = (0..count)
+                .map(|_| match round % 3 {
+                    0 => anywhere(&mut random),
+                    _ => near(around, &mut random),
+                })
+                .collect();
+            let shape = Shape::Polygon(Polygon::new(&vertices));
+            let Shape::Polygon(polygon) = &shape else { unreachable!("just made") };
+            let mut places: Vec<Place> = (0..40).map(|_| anywhere(&mut random)).collect();
+            places.extend((0..40).map(|_| near(around, &mut random)));
+            // What has a cell beyond an end of the map is no place of a search.
+            places.retain(|place| place.longitude < 180.0 && place.latitude < 85.05112878);
+            let missed = missed(&shape, polygon.center(), &places);
+            assert!(missed.is_empty(), "{vertices:?}: {missed:?}");
+            for place in places {
+                let expected = is_inside(&vertices, place);
+                assert_eq!(polygon.contains(place), expected, "{vertices:?}: {place:?}");
+                found += usize::from(expected);
+            }
+        }
+        assert!(found > 10_000, "{found}");
+    }
+
+    /// The rule without bands.
+    fn is_inside(vertices: &[Place], place: Place) -> bool {
+        let mut is_inside = false;
+        let mut before = vertices[vertices.len() - 1];
+        for &vertex in vertices {
+            if (vertex.latitude > place.latitude) != (before.latitude > place.latitude) {
+                let part = (before.longitude - vertex.longitude)
+                    * (place.latitude - vertex.latitude)
+                    / (before.latitude - vertex.latitude);
+                is_inside ^= place.longitude < part + vertex.longitude;
+            }
+            before = vertex;
+        }
+        is_inside
+    }
+
+    #[test]
+    fn edges_that_are_far_apart_are_not_compared() {
+        // A comb: of many edges few are as far north as any place.
+        let teeth = (0..4_000).map(|index| Place {
+            longitude: f64::from(index % 2),
+            latitude: f64::from(index) / 50.0,
+        });
+        let comb: Vec<Place> = teeth.collect();
+        assert!(Shape::Polygon(Polygon::new(&comb)).edges_per_place_max() < 30);
+        // A fan: all edges are.
+        let fan: Vec<Place> = (0..4_000)
+            .map(|index| Place {
+                longitude: f64::from(index) / 50.0,
+                latitude: 10.0 * f64::from(index % 2),
+            })
+            .collect();
+        assert_eq!(Shape::Polygon(Polygon::new(&fan)).edges_per_place_max(), 4_000);
+    }
+}

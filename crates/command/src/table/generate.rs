@@ -85,7 +85,8 @@ fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Ve
         if arg.multiple && !arg.repeats_count {
             counted = count;
         }
-        count_index = arg.counts_next.then_some(request.len());
+        let token_count = usize::from(!arg.token.is_empty());
+        count_index = arg.counts_next.then_some(request.len() + token_count);
         for index in 0..count {
             if !arg.token.is_empty() && (index == 0 || arg.token_each) {
                 request.push(draw.word(arg.token));
@@ -171,7 +172,7 @@ impl Draw for Generator {
 }
 
 /// Returns a longitude or a latitude where `arg` is one: half of them near each other, so that
-/// searches find what was added, others anywhere, near the ends of the map or rarely beyond them.
+/// searches find what was added, others anywhere or near the ends of the map.
 pub fn coordinate(random: &mut Prng, arg: &Arg) -> Option<String> {
     let (middle, end) = match arg.name {
         "longitude" => (13.4, 180.0),
@@ -182,8 +183,7 @@ pub fn coordinate(random: &mut Prng, arg: &Arg) -> Option<String> {
     let degrees: f64 = match random.below(40) {
         0 => end,
         1 => -end,
-        2 => part * 2.0 * end,
-        3..6 => end - part.abs(),
+        2..6 => end - part.abs(),
         6..9 => part.abs() - end,
         9..20 => part * end,
         20..30 => middle + part * 4.0,
