@@ -44,17 +44,24 @@ fn check(servers: &[Server; 2], seed: u64) {
         batches.flat_map(|batch| client.pipeline(batch)).collect::<Vec<_>>()
     });
     // What HELLO tells is the version.
-    for (request, (ours, redis)) in requests.iter().zip(ours.iter().zip(&redis)).skip(2) {
+    for index in 2..requests.len() {
+        let (ours, redis) = (&ours[index], &redis[index]);
         if ours.bytes != redis.bytes {
-            let line: Vec<String> = request.iter().map(|word| quoted(word)).collect();
+            // A digest is that of what the search before it has stored.
+            let lines: Vec<String> = requests[index - 1..=index].iter().map(line).collect();
             let [ours, redis] = [ours, redis]
-                .map(|reply| render(&reply.bytes).chars().take(3_000).collect::<String>());
-            panic!(
-                "FOREBAY_GEO_SEED={seed}\n{}\n  forebay: {ours}\n  redis:   {redis}",
-                line.join(" ")
-            );
+                .map(|reply| render(&reply.bytes).chars().take(SHOWN_MAX).collect::<String>());
+            let lines = lines.join("\n");
+            panic!("FOREBAY_GEO_SEED={seed}\n{lines}\n  forebay: {ours}\n  redis:   {redis}");
         }
     }
+}
+
+/// Letters of a reply that a failure shows.
+const SHOWN_MAX: usize = 3_000;
+
+fn line(request: &Request) -> String {
+    request.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Where places are.
@@ -83,7 +90,11 @@ impl Map {
         Map {
             center,
             size,
-            grid: if random.one_in(3) { size / random.pick(&[2.0, 5.0, 12.0]) } else { 0.0 },
+            // Of places right opposite each other Redis may say that their distance is no number.
+            grid: match size < 100.0 && random.one_in(3) {
+                true => size / random.pick(&[2.0, 5.0, 12.0]),
+                false => 0.0,
+            },
             count: random.pick(&[3, 20, 120, 129, 600, 3_000]),
             has_strange_scores: random.one_in(6),
         }
