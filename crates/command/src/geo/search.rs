@@ -4,7 +4,6 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use base::Key;
 use base::number::parse_f64;
 use base::number_text::CoordinateText;
 use collections::{Direction, MemberAt, RankedMembers, Rules, SortedSet, SortedSetView};
@@ -164,9 +163,11 @@ pub(super) fn store_search(
     let set = view.collection::<SortedSet>(source)?;
     let ask = |bytes| cx.scratch(source, bytes, 0);
     let request = Request::parse(args, form, set.map(|set| (set, view.rules(source))), &ask)?;
-    let Some(Stored { target, has_distances }) = request.stored else {
+    let Some(Stored { name_at, has_distances }) = request.stored else {
         return request.reply(set, &ask, reply);
     };
+    let target = args.keys().iter().rfind(|key| key.bytes == args.at(name_at));
+    let target = target.expect("the last of these options names a key of the request");
     let (ranked, scratch) = match set {
         None => (RankedMembers::default(), ask(0)?),
         Some(set) => {
@@ -212,7 +213,7 @@ pub(super) fn reply_place(place: Place, reply: &mut Reply<'_>) {
 }
 
 /// What a request asks for.
-struct Request<'a> {
+struct Request {
     center: Place,
     /// It is there where the source is.
     shape: Option<Shape>,
@@ -225,15 +226,16 @@ struct Request<'a> {
     with_distance: bool,
     with_hash: bool,
     with_coordinates: bool,
-    stored: Option<Stored<'a>>,
+    stored: Option<Stored>,
     /// The right to the memory of the shape.
     _scratch: Option<Scratch>,
 }
 
 /// What becomes of the result.
 #[derive(Clone, Copy)]
-struct Stored<'a> {
-    target: &'a Key<'a>,
+struct Stored {
+    /// The position of the key's name.
+    name_at: usize,
     /// STOREDIST: the scores are the distances.
     has_distances: bool,
 }
@@ -251,13 +253,13 @@ struct Given {
 /// A sorted set with what its members are looked up by.
 type Source<'v> = Option<(SortedSetView<'v>, &'v Rules)>;
 
-impl<'a> Request<'a> {
+impl Request {
     fn parse(
-        args: Args<'a>,
+        args: Args<'_>,
         form: Form,
         source: Source<'_>,
         ask: &Ask<'_>,
-    ) -> Result<Request<'a>, Unfinished> {
+    ) -> Result<Request, Unfinished> {
         let mut request = Request {
             center: Place { longitude: 0.0, latitude: 0.0 },
             shape: None,
@@ -288,7 +290,7 @@ impl<'a> Request<'a> {
             Center::Options => 2 + form.source_index(),
         };
         if form.storing == Storing::Always {
-            request.stored = Some(Stored { target: args.key(0), has_distances: false });
+            request.stored = Some(Stored { name_at: 1, has_distances: false });
         }
         let mut given = Given::default();
         while index < args.len() {
@@ -308,7 +310,7 @@ impl<'a> Request<'a> {
     /// one is.
     fn take_option(
         &mut self,
-        args: Args<'a>,
+        args: Args<'_>,
         index: usize,
         form: Form,
     ) -> Result<Option<usize>, CommandError> {
@@ -335,10 +337,7 @@ impl<'a> Request<'a> {
                 if !has_distances && !args.is(index, "STORE") {
                     return Ok(None);
                 }
-                let name = args.at(index + 1);
-                let target = args.keys().iter().rfind(|key| key.bytes == name);
-                let target = target.expect("the last key behind each of these words is one");
-                self.stored = Some(Stored { target, has_distances });
+                self.stored = Some(Stored { name_at: index + 1, has_distances });
                 return Ok(Some(index + 2));
             }
             () => return Ok(None),
