@@ -22,23 +22,25 @@ const AREA: &str = "BYPOLYGON 11 151.21619137411474 -33.869643764947696 151.2040
     -33.87893571656996 151.2274447496748 -33.882307713036354 151.23212935868654 -33.88136096120022 \
     151.23097291274465 -33.87456240592362 151.22475424781445 -33.87099633192101";
 
+fn unquoted(world: &mut World, line: &str) -> String {
+    world.ask(line).replace('"', "")
+}
+
 #[test]
 fn what_is_inside_is_found_and_its_distance_is_that_from_the_middle_of_the_vertices() {
     let mut world = sydney();
-    let found = world.ask(&format!("GEOSEARCH points {AREA}"));
+    let found = unquoted(&mut world, &format!("GEOSEARCH points {AREA}"));
     assert_eq!(found, "1) goodhope\n2) oval\n3) elizabeth");
-    let found = world.ask(&format!("GEOSEARCH points {AREA} ASC WITHDIST WITHCOORD"));
+    let found = unquoted(&mut world, &format!("GEOSEARCH points {AREA} ASC WITHDIST WITHCOORD"));
     assert_eq!(
         found,
         "1) 1) oval\n   2) 858.3013\n   3) 1) 151.22953444719314575\n      2) -33.87483862514310573\n\
          2) 1) goodhope\n   2) 929.4979\n   3) 1) 151.22852593660354614\n      2) -33.88116782387797343\n\
          3) 1) elizabeth\n   2) 1035.7735\n   3) 1) 151.20932132005691528\n      2) -33.87772313782243572"
     );
-    let stored = world.ask(&format!("GEOSEARCHSTORE near points {AREA} ASC STOREDIST COUNT 2"));
-    assert_eq!(
-        (stored.as_str(), world.ask("ZRANGE near 0 -1").as_str()),
-        ("2", "1) oval\n2) goodhope")
-    );
+    let line = format!("GEOSEARCHSTORE near points {AREA} ASC STOREDIST COUNT 2");
+    assert_eq!(unquoted(&mut world, &line), "2");
+    assert_eq!(unquoted(&mut world, "ZRANGE near 0 -1"), "1) oval\n2) goodhope");
 }
 
 #[test]
@@ -46,7 +48,7 @@ fn edges_may_cross() {
     let star = "BYPOLYGON 5 151.2154285314146 -33.867438205607186 151.20024487595015 \
         -33.88138572784347 151.2374118848648 -33.87601765283626 151.19695829592922 \
         -33.87272872054441 151.2278336546125 -33.88345323146266";
-    let found = sydney().ask(&format!("GEOSEARCH points {star}"));
+    let found = unquoted(&mut sydney(), &format!("GEOSEARCH points {star}"));
     assert_eq!(found, "1) elizabeth\n2) james\n3) cross");
 }
 
