@@ -6,6 +6,7 @@
 
 use base::prng::Prng;
 use harness::{Kind, Request, Server, number, request};
+use resp::Value;
 
 use super::render::{quoted, render};
 
@@ -51,10 +52,30 @@ fn check(servers: &[Server; 2], seed: u64) {
             let lines: Vec<String> = requests[index - 1..=index].iter().map(line).collect();
             let [ours, redis] = [ours, redis]
                 .map(|reply| render(&reply.bytes).chars().take(SHOWN_MAX).collect::<String>());
-            let lines = lines.join("\n");
-            panic!("FOREBAY_GEO_SEED={seed}\n{lines}\n  forebay: {ours}\n  redis:   {redis}");
+            let (lines, stored) = (lines.join("\n"), stored(servers, &requests[index - 1]));
+            panic!(
+                "FOREBAY_GEO_SEED={seed}\n{lines}\n  forebay: {ours}\n  redis:   {redis}\n{stored}"
+            );
         }
     }
+}
+
+/// Returns what `search` stores that is not the same, with scores as both write them.
+fn stored(servers: &[Server; 2], search: &Request) -> String {
+    let [ours, redis] = servers.each_ref().map(|server| {
+        let mut client = server.unix();
+        client.ask(search);
+        match client.call("ZRANGE target 0 -1 WITHSCORES") {
+            Value::Array(parts) => parts,
+            other => vec![other],
+        }
+    });
+    let is_same = |a: &Value, b: &Value| {
+        let number = |value: &Value| str::from_utf8(value.as_bytes()?).ok()?.parse::<f64>().ok();
+        a == b || number(a).is_some() && number(a) == number(b)
+    };
+    let pairs = ours.iter().zip(&redis).filter(|(a, b)| !is_same(a, b));
+    pairs.map(|pair| format!("{pair:?}\n")).take(20).collect()
 }
 
 /// Letters of a reply that a failure shows.
