@@ -9,6 +9,7 @@ mod config_table;
 mod debug;
 mod differential;
 pub mod dumped_values;
+mod geo;
 mod information;
 mod large_sets;
 mod large_values;

@@ -33,7 +33,7 @@ const PASSED_OVER: [(&str, &str); 2] =
     [("shutdown", "it ends the server"), ("config|set", "it moves the limit")];
 
 /// Requests that bring little and ask for much.
-const WRITTEN: [&str; 43] = [
+const WRITTEN: [&str; 46] = [
     "XRANGE stream - +",
     "XREAD STREAMS stream stream stream stream 0 0 0 0",
     "BITFIELD new OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
@@ -58,6 +58,9 @@ const WRITTEN: [&str; 43] = [
     "ZINTERSTORE sorted 2 sorted set",
     "ZDIFFSTORE new 1 sorted",
     "ZRANGESTORE new sorted 0 -1",
+    "GEOSEARCH sorted FROMLONLAT -180 -85 BYRADIUS 100 km DESC WITHCOORD",
+    "GEOSEARCHSTORE new sorted FROMLONLAT -180 -85 BYRADIUS 100 km STOREDIST",
+    "GEORADIUS sorted -180 -85 100 km STORE sorted",
     "HRANDFIELD hash -1000000 WITHVALUES",
     "ZRANDMEMBER sorted -1000000 WITHSCORES",
     "SINTERSTORE new set set",
@@ -158,7 +161,7 @@ impl Draw for Large {
             Group::String | Group::Bitmap => &["big", "other", "long", "one", "new"],
             Group::List => &["list", "new"],
             Group::Set => &["set", "new"],
-            Group::SortedSet => &["sorted", "new"],
+            Group::SortedSet | Group::Geo => &["sorted", "new"],
             Group::Stream => &["stream", "new"],
             Group::Hash => &["hash", "new"],
             _ => &["big", "list", "set", "sorted", "hash", "new"],
@@ -184,6 +187,9 @@ impl Draw for Large {
             ArgKind::Double if arg.name == "timeout" => b"0.001".to_vec(),
             ArgKind::Integer | ArgKind::UnixTime if is_bounded => arg.range.1.to_string().into(),
             ArgKind::Integer | ArgKind::UnixTime => self.number().to_string().into(),
+            // Where the members of the sorted set are.
+            ArgKind::Double if arg.name == "longitude" => b"-180".to_vec(),
+            ArgKind::Double if arg.name == "latitude" => b"-85".to_vec(),
             ArgKind::Double => b"1e300".to_vec(),
             ArgKind::Pattern | ArgKind::KeyPattern(_) => b"*".to_vec(),
             _ if self.random.one_in(3) => vec![b'x'; MEBIBYTE as usize],

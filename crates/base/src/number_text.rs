@@ -95,6 +95,102 @@ impl DoubleText {
     }
 }
 
+/// The text of a number with four digits behind the point, as C's `printf` writes it for `%.4f`, on
+/// the stack.
+pub struct FourDigitText {
+    text: Text<DOUBLE_TEXT_BYTES_MAX>,
+}
+
+impl FourDigitText {
+    /// Returns the text of `value`.
+    ///
+    /// # Panics
+    /// When `value` is negative, or 10^15 or more.
+    pub fn new(value: f64) -> FourDigitText {
+        assert!((0.0..1e15).contains(&value), "the text fits");
+        const ONE: u64 = 10_000;
+        /// Below it, a product is wrong by much less than the distance from a half that is asked.
+        const EXACT_ENOUGH: f64 = (1_u64 << 42) as f64;
+        let mut text = Text::default();
+        let scaled = value * ONE as f64;
+        if scaled < EXACT_ENOUGH && (scaled.fract() - 0.5).abs() > 0.001 {
+            let rounded = (scaled + 0.5) as u64;
+            text.push(IntegerText::unsigned(rounded / ONE).as_bytes());
+            text.push(b".");
+            // A one in front keeps the zeroes behind the point.
+            text.push(&IntegerText::unsigned(ONE + rounded % ONE).as_bytes()[1..]);
+        } else {
+            write!(text, "{value:.4}").expect("it has 20 bytes at most");
+        }
+        FourDigitText { text }
+    }
+
+    /// Returns the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+/// The text of a number with up to 17 digits behind the point, exactly rounded, and no zero at
+/// their end, on the stack.
+///
+/// Source: Redis 7.2, `ld2string` in its human mode, of a double.
+pub struct CoordinateText {
+    text: Text<DOUBLE_TEXT_BYTES_MAX>,
+}
+
+impl CoordinateText {
+    /// Returns the text of `value`.
+    ///
+    /// # Panics
+    /// When the magnitude of `value` is 1,024 or more.
+    pub fn new(value: f64) -> CoordinateText {
+        assert!(value.abs() < 1024.0, "the text fits");
+        const DIGITS: usize = 17;
+        const ONE: u64 = 10_u64.pow(DIGITS as u32);
+        const MANTISSA_BITS: u32 = 52;
+        let bits = value.abs().to_bits();
+        let fraction = bits & ((1 << MANTISSA_BITS) - 1);
+        // The number is mantissa / 2^shift; one that is as small as those without a leading bit is
+        // zero in so many digits.
+        let exponent = (bits >> MANTISSA_BITS) as u32;
+        let (mantissa, shift) = (fraction | 1 << MANTISSA_BITS, 1075 - exponent);
+        let (whole, scaled) = if shift >= u128::BITS {
+            (0, 0)
+        } else {
+            let whole = u128::from(mantissa) >> shift;
+            let rest = u128::from(mantissa) - (whole << shift);
+            (whole as u64, round_shifted(rest * u128::from(ONE), shift))
+        };
+        let (whole, scaled) = (whole + scaled / ONE, scaled % ONE);
+        let mut text = Text::default();
+        if value < 0.0 && (whole, scaled) != (0, 0) {
+            text.push(b"-");
+        }
+        text.push(IntegerText::unsigned(whole).as_bytes());
+        if scaled > 0 {
+            text.push(b".");
+            let digits = IntegerText::unsigned(ONE + scaled);
+            let digits = &digits.as_bytes()[1..];
+            let end = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+            text.push(&digits[..end]);
+        }
+        CoordinateText { text }
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(self.text.as_bytes()).expect("digits are text")
+    }
+}
+
+/// Returns `number / 2^shift`, rounded to nearest, ties to even; `shift` is 1 to 127.
+fn round_shifted(number: u128, shift: u32) -> u64 {
+    let (kept, half) = ((number >> shift) as u64, 1_u128 << (shift - 1));
+    let rest = number & (half | (half - 1));
+    kept + u64::from(rest > half || rest == half && kept & 1 == 1)
+}
+
 /// Returns `value` as C's `printf` writes it for `%.17g`.
 pub fn double_in_17_digits(value: f64) -> String {
     const WHOLE_MAX: f64 = 1e17;
@@ -300,6 +396,39 @@ mod tests {
 
     fn long_text(text: &Text<DOUBLE_TEXT_BYTES_MAX>) -> String {
         text.as_bytes().escape_ascii().to_string()
+    }
+
+    #[test]
+    fn four_digits_are_exactly_rounded() {
+        let mut prng = Prng::new(4);
+        let edges = [0.0, 0.00005, 0.00015, 0.12345, 1.00005, 2.5, 9999.99995, 999999999999999.9];
+        let random = (0..200_000).map(|_| {
+            // Halves of the last digit are the ones that are hard to round.
+            let bound = 10_u64.pow(prng.below(15) as u32 + 1);
+            let steps = prng.below(bound) as f64;
+            if prng.one_in(2) { (steps + 0.5) / 10_000.0 } else { steps / 7.0 }
+        });
+        for value in edges.into_iter().chain(random) {
+            let text = FourDigitText::new(value);
+            assert_eq!(text.as_bytes().escape_ascii().to_string(), format!("{value:.4}"));
+        }
+    }
+
+    #[test]
+    fn coordinates_are_exactly_rounded_to_seventeen_digits() {
+        let mut prng = Prng::new(5);
+        let edges = [0.0, -0.0, 180.0, -180.0, 85.05112878, 1e-17, 5e-18, -5e-18, 1e-300, 5e-324];
+        let more = [0.5 - 2_f64.powi(-60), 1.0 - f64::EPSILON / 2.0, -1023.9999999999999];
+        let random = (0..200_000).map(|_| {
+            let value = (prng.below(1 << 53) as f64 / (1_u64 << 53) as f64 - 0.5) * 360.0;
+            value * 2_f64.powi(-(prng.below(80) as i32))
+        });
+        for value in edges.into_iter().chain(more).chain(random) {
+            let exact = format!("{value:.17}");
+            let exact = exact.trim_end_matches('0').trim_end_matches('.');
+            let exact = if exact == "-0" { "0" } else { exact };
+            assert_eq!(CoordinateText::new(value).as_str(), exact, "{value:e}");
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub static LARGE: &[Recipe] = &[
     one("LCS 1 MiB, 16 B IDX", &[("LCS line:1 big:1 IDX", ARRAY)]),
 ];
 
-/// A key that [`LARGE`] or [`LARGE_COLLECTIONS`] names.
+/// A key that [`LARGE`], [`COLLECTIONS`] or [`LARGE_COLLECTIONS`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     pub key: &'static str,
@@ -198,6 +198,8 @@ pub enum Content {
     Fields(usize),
     /// A sorted set of so many members, numbered from `first` on, with scores in another order.
     Ranked { first: usize, count: usize },
+    /// A sorted set of so many places in and around a city.
+    Places(usize),
     /// A stream of so many entries of three short fields.
     Entries { count: usize },
 }
@@ -208,8 +210,8 @@ const fn members(key: &'static str, text: &'static str, (first, count): (usize, 
     Fixture { key, content: Content::Members { text, first, count } }
 }
 
-/// The keys that [`LARGE`] and [`LARGE_COLLECTIONS`] name.
-pub const FIXTURES: [Fixture; 21] = [
+/// The keys that [`LARGE`], [`COLLECTIONS`] and [`LARGE_COLLECTIONS`] name.
+pub const FIXTURES: [Fixture; 22] = [
     Fixture { key: "big:1", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:2", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:3", content: Content::Letters(MEBIBYTE - 4321) },
@@ -230,6 +232,7 @@ pub const FIXTURES: [Fixture; 21] = [
     members("int:2", "", (1_250, 500)),
     Fixture { key: "rank:1", content: Content::Ranked { first: 0, count: 1_000 } },
     Fixture { key: "rank:2", content: Content::Ranked { first: 500, count: 1_000 } },
+    Fixture { key: "map:1", content: Content::Places(10_000) },
     Fixture { key: "log:1", content: Content::Entries { count: 1_000 } },
 ];
 
@@ -276,6 +279,14 @@ impl Fixture {
                     [prng.below(1_000_000).to_string(), format!("member:{number:06}")]
                 });
                 ("ZADD", pairs.map(String::into_bytes).collect())
+            }
+            Content::Places(count) => {
+                let places = (0..count).flat_map(|number| {
+                    let longitude = format!("{:.6}", 13.0 + prng.below(800_000) as f64 / 1e6);
+                    let latitude = format!("{:.6}", 52.3 + prng.below(400_000) as f64 / 1e6);
+                    [longitude, latitude, format!("place:{number:06}")]
+                });
+                ("GEOADD", places.map(String::into_bytes).collect())
             }
             Content::Entries { .. } => unreachable!("each entry has a request of its own"),
         };
@@ -333,6 +344,7 @@ mod tests {
                 Content::Fields(count) | Content::Ranked { count, .. } => {
                     ((request.len() - 2) / 2, count)
                 }
+                Content::Places(count) => ((request.len() - 2) / 3, count),
             };
             assert_eq!(found, expected, "{}", fixture.key);
         }

@@ -10,7 +10,7 @@ use crate::growth::{block_bytes, ranked_growth_bound};
 use crate::hash_table::HashTable;
 use crate::score_tree::Item;
 use crate::set::SetView;
-use crate::sorted_set::{Direction, Scored, SortedSet, SortedSetView};
+use crate::sorted_set::{Direction, MemberAt, Scored, SortedSet, SortedSetView};
 
 /// The score of each member of a set.
 const SET_SCORE: f64 = 1.0;
@@ -229,6 +229,29 @@ impl RankedMembers {
             blocks += block_bytes(member.byte_count());
         });
         ranked_growth_bound(ranks.len(), blocks)
+    }
+
+    /// Returns the members of `set` that `chosen` names, each once, with scores of their own.
+    pub fn chosen(
+        set: SortedSetView<'_>,
+        chosen: impl ExactSizeIterator<Item = (MemberAt, f64)>,
+        rules: &Rules,
+    ) -> RankedMembers {
+        let mut table = HashTable::with_buckets(chosen.len());
+        for (at, score) in chosen {
+            set.with_hashed(at, rules, |member| add(&mut table, member, score));
+        }
+        RankedMembers::of(table)
+    }
+
+    /// Returns a bound of what the members of `set` that `chosen` names take.
+    pub fn chosen_bytes_max(
+        set: SortedSetView<'_>,
+        chosen: impl ExactSizeIterator<Item = MemberAt>,
+    ) -> u64 {
+        let count = chosen.len();
+        let blocks = chosen.map(|at| block_bytes(set.member(at).byte_count())).sum();
+        ranked_growth_bound(count, blocks)
     }
 
     /// Puts the members of `table` in order.

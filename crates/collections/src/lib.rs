@@ -55,7 +55,7 @@ pub use listpack::Listpack;
 pub use listpack_search::{ListpackSearch, NEEDLES_AT_ONCE, Nonsense, Part};
 pub use listpack_view::ListpackView;
 pub use set::{Lookups, Set, SetMember, SetView};
-pub use sorted_set::{Direction, SortedSet, SortedSetView};
+pub use sorted_set::{Direction, MemberAt, ScoreRanges, SortedSet, SortedSetView};
 pub use stream::{
     Consumer, ConsumerIndex, Entries, Group, IdText, Log, LogCounters, Pending, Stream, StreamId,
     TooLarge, Trim, TrimBounds,

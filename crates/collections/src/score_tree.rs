@@ -5,6 +5,7 @@
 //! order of their members, which the caller's comparison looks up.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use crate::heap_bytes;
 
@@ -103,6 +104,16 @@ impl ScoreTree {
                 }
             }
         }
+    }
+
+    /// Visits the items behind those for which `is_before` holds, until `visit` breaks: it holds for
+    /// none behind one for which it does not.
+    pub fn try_for_each_from(
+        &self,
+        is_before: &dyn Fn(&Item) -> bool,
+        visit: &mut dyn FnMut(&Item) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.root.try_for_each_from(is_before, visit)
     }
 
     /// Visits up to `count` items from rank `start` on.
@@ -220,6 +231,26 @@ impl Node {
         match self {
             Node::Leaf(items) => items.len(),
             Node::Inner(branches) => branches.iter().map(|branch| branch.count).sum(),
+        }
+    }
+
+    fn try_for_each_from(
+        &self,
+        is_before: &dyn Fn(&Item) -> bool,
+        visit: &mut dyn FnMut(&Item) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self {
+            Node::Leaf(items) => {
+                items[items.partition_point(is_before)..].iter().try_for_each(visit)
+            }
+            Node::Inner(branches) => {
+                // Below the last branch that begins with such an item others may follow.
+                let index = branches.partition_point(|branch| is_before(&branch.low));
+                let first = index.saturating_sub(1);
+                branches[first..]
+                    .iter()
+                    .try_for_each(|branch| branch.node.try_for_each_from(is_before, visit))
+            }
         }
     }
 

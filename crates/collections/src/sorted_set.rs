@@ -56,6 +56,21 @@ pub(crate) struct Scored {
     pub member: Blob,
 }
 
+/// Where a member is, until the next change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberAt(u32);
+
+/// A sorted set to go through by ranges of scores, again and again.
+pub struct ScoreRanges<'a> {
+    body: RangesBody<'a>,
+}
+
+enum RangesBody<'a> {
+    /// The members of a listpack by their scores, which are read once for all ranges.
+    Small(Vec<(f64, MemberAt)>),
+    Large(&'a Large),
+}
+
 /// A direction of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -445,6 +460,42 @@ impl<'a> SortedSetView<'a> {
         }
     }
 
+    /// Returns it to go through by ranges of scores, in memory of
+    /// [`SortedSetView::range_bytes`] bytes.
+    pub fn score_ranges(self) -> ScoreRanges<'a> {
+        let body = match self.body {
+            BodyView::Large(large) => RangesBody::Large(large),
+            BodyView::Small(pack) => {
+                let mut members = Vec::with_capacity(pack.count() / 2);
+                let mut next = pack.first();
+                while let Some(at) = next {
+                    let score = pack.next(at).expect("a member has a score");
+                    members.push((score_of(pack.get(score)), MemberAt::in_pack(at)));
+                    next = pack.next(score);
+                }
+                RangesBody::Small(members)
+            }
+        };
+        ScoreRanges { body }
+    }
+
+    /// Returns the bytes that [`SortedSetView::score_ranges`] takes.
+    pub fn range_bytes(self) -> u64 {
+        match self.body {
+            BodyView::Small(_) => (self.len() * size_of::<(f64, MemberAt)>()) as u64,
+            BodyView::Large(_) => 0,
+        }
+    }
+
+    /// Returns the member at `at`.
+    #[inline]
+    pub fn member(self, at: MemberAt) -> Element<'a> {
+        match self.body {
+            BodyView::Small(pack) => pack.get(At(at.0 as usize)),
+            BodyView::Large(large) => Element::Bytes(large.table.get(at.0 as usize).member.bytes()),
+        }
+    }
+
     /// Returns member `index` with its score, in no order: all indexes below the length are all
     /// members.
     pub fn at(self, index: usize) -> Option<(Element<'a>, f64)> {
@@ -481,6 +532,48 @@ impl<'a> SortedSetView<'a> {
                 visit(Element::Bytes(scored.member.bytes()), scored.score);
             }),
         }
+    }
+}
+
+impl MemberAt {
+    fn in_pack(at: At) -> MemberAt {
+        MemberAt(u32::try_from(at.0).expect("a listpack counts its bytes in 32 bits"))
+    }
+}
+
+impl ScoreRanges<'_> {
+    /// Returns how many members have scores from `low` on and below `high`.
+    pub fn count(&self, low: f64, high: f64) -> usize {
+        let below = |bound: f64| match &self.body {
+            RangesBody::Small(members) => members.partition_point(|(score, _)| *score < bound),
+            RangesBody::Large(large) => large.tree.partition_point(|item| item.score < bound),
+        };
+        below(high).saturating_sub(below(low))
+    }
+
+    /// Visits the members with scores from `low` on and below `high`, in order, until `visit`
+    /// breaks.
+    pub fn try_for_each(
+        &self,
+        low: f64,
+        high: f64,
+        mut visit: impl FnMut(MemberAt, f64) -> ControlFlow<()>,
+    ) {
+        // A break ends it, and is no answer.
+        let _ = match &self.body {
+            RangesBody::Small(members) => {
+                let first = members.partition_point(|(score, _)| *score < low);
+                let within = members[first..].iter().take_while(|(score, _)| *score < high);
+                within.copied().try_for_each(|(score, at)| visit(at, score))
+            }
+            RangesBody::Large(large) => {
+                let mut visit = |item: &Item| match item.score < high {
+                    true => visit(MemberAt(item.position), item.score),
+                    false => ControlFlow::Break(()),
+                };
+                large.tree.try_for_each_from(&|item| item.score < low, &mut visit)
+            }
+        };
     }
 }
 
@@ -558,6 +651,25 @@ impl SortedSetView<'_> {
             BodyView::Large(large) => {
                 let position = large.table.find(member.hash, member.bytes)?;
                 Some(large.table.get(position).score)
+            }
+        }
+    }
+
+    /// Calls `read` with the member at `at` and its hash.
+    pub(crate) fn with_hashed<R>(
+        self,
+        at: MemberAt,
+        rules: &Rules,
+        read: impl FnOnce(HashedName<'_>) -> R,
+    ) -> R {
+        match self.body {
+            BodyView::Small(_) => {
+                self.member(at).with_bytes(|bytes| read(HashedName::of(bytes, rules)))
+            }
+            BodyView::Large(large) => {
+                let position = at.0 as usize;
+                let bytes = large.table.get(position).member.bytes();
+                read(HashedName { bytes, hash: large.table.hash_at(position).into() })
             }
         }
     }
@@ -798,6 +910,27 @@ mod tests {
             assert_eq!(set.view().rank(member, &rules), Some((start, *score)));
             let first = all.partition_point(|(_, other)| other < score);
             assert_eq!(set.view().partition_point(|_, other| other < *score), first);
+        }
+        check_ranges(set, &all, random);
+    }
+
+    fn check_ranges(set: &SortedSet, all: &[(Vec<u8>, f64)], random: &mut Prng) {
+        let ranges = set.view().score_ranges();
+        for _ in 0..3 {
+            let mut bound = || match all.len() {
+                0 => 1.0,
+                count => all[random.below(count as u64) as usize].1 + random.below(3) as f64 - 1.0,
+            };
+            let (low, high) = (bound(), bound());
+            let within = all.iter().filter(|(_, score)| (low..high).contains(score));
+            assert_eq!(ranges.count(low, high), within.clone().count());
+            let count = 1 + random.below(40) as usize;
+            let mut found = Vec::new();
+            ranges.try_for_each(low, high, |at, score| {
+                found.push((set.view().member(at).to_vec(), score));
+                if found.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            assert!(found.iter().eq(within.take(count)), "{low} {high}");
         }
     }
 

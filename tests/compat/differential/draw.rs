@@ -1,7 +1,7 @@
 //! The words of requests, at random: `command::generate` walks the rows and asks for them.
 
 use base::prng::Prng;
-use command::generate::{Draw, PAYLOAD_NAME, payload};
+use command::generate::{Draw, PAYLOAD_NAME, coordinate, payload};
 use command::{Arg, ArgKind, Command, Group};
 use harness::Request;
 
@@ -60,7 +60,10 @@ impl Draw for Words {
             }
             ArgKind::Key(_) => self.key(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
-            ArgKind::Double => self.double(),
+            ArgKind::Double => match coordinate(&mut self.prng, arg) {
+                Some(coordinate) if !self.prng.one_in(60) => coordinate.into_bytes(),
+                _ => self.double(),
+            },
             ArgKind::Pattern | ArgKind::KeyPattern(_) => self.pattern(),
             ArgKind::String if arg.name == PAYLOAD_NAME => self.payload(),
             ArgKind::String => self.string(),
@@ -94,18 +97,20 @@ impl Words {
     /// Returns a request that gives a collection many parts, or takes many, so that it changes its
     /// encoding.
     pub fn filling(&mut self) -> Request {
-        const SHAPES: [(&str, Group, usize); 9] = [
-            ("RPUSH", Group::List, 1),
-            ("LPUSH", Group::List, 1),
-            ("SADD", Group::Set, 1),
-            ("SADD", Group::Set, 1),
-            ("HSET", Group::Hash, 2),
-            ("ZADD", Group::SortedSet, 2),
-            ("SREM", Group::Set, 1),
-            ("HDEL", Group::Hash, 1),
-            ("ZREM", Group::SortedSet, 1),
+        const SHAPES: [(&str, Group); 11] = [
+            ("RPUSH", Group::List),
+            ("LPUSH", Group::List),
+            ("SADD", Group::Set),
+            ("SADD", Group::Set),
+            ("HSET", Group::Hash),
+            ("ZADD", Group::SortedSet),
+            ("SREM", Group::Set),
+            ("HDEL", Group::Hash),
+            ("ZREM", Group::SortedSet),
+            ("GEOADD", Group::Geo),
+            ("GEOADD", Group::Geo),
         ];
-        let (name, group, words_per_part) = self.prng.pick(&SHAPES);
+        let (name, group) = self.prng.pick(&SHAPES);
         self.affinity = group.key_affinity();
         let mut request = vec![name.as_bytes().to_vec(), self.key()];
         let (count, step) = (1 + self.prng.below(200), 1 + self.prng.below(3));
@@ -114,18 +119,29 @@ impl Words {
         let are_texts = self.prng.one_in(3);
         for index in 0..count {
             let number = (first + index * step) * scale;
-            if name == "ZADD" {
-                request.push((number / 4).to_string().into_bytes());
+            match name {
+                "ZADD" => request.push((number / 4).to_string().into_bytes()),
+                "GEOADD" => request.extend(self.place()),
+                _ => {}
             }
             request.push(match are_texts {
                 true => format!("part:{number}").into_bytes(),
                 false => number.to_string().into_bytes(),
             });
-            if words_per_part == 2 && name != "ZADD" {
+            if name == "HSET" {
                 request.push(self.string());
             }
         }
         request
+    }
+
+    /// Returns a longitude and a latitude, rarely those of many others.
+    fn place(&mut self) -> [Vec<u8>; 2] {
+        if self.prng.one_in(8) {
+            return [self.prng.below(3), self.prng.below(3)].map(|it| it.to_string().into_bytes());
+        }
+        [Arg::double("longitude"), Arg::double("latitude")]
+            .map(|arg| coordinate(&mut self.prng, &arg).expect("it is one").into_bytes())
     }
 
     /// Returns one of the keys, the first ones more often.

@@ -45,8 +45,8 @@ pub struct Step {
 pub enum Theme {
     /// Every command there is.
     All,
-    /// Lists, hashes, sets and sorted sets that become large and small again, under settings of the
-    /// epoch's own, and sessions that wait for elements.
+    /// Lists, hashes, sets and sorted sets, those of places too, that become large and small again,
+    /// under settings of the epoch's own, and sessions that wait for elements.
     Collections,
 }
 
@@ -306,6 +306,7 @@ fn is_about(row: &Command, theme: Theme) -> bool {
             | Group::List
             | Group::Set
             | Group::SortedSet
+            | Group::Geo
             | Group::Hash
             | Group::Transactions
     );
@@ -350,9 +351,12 @@ fn waiting(draw: &mut Words) -> Request {
 /// (`setKey` in src/db.c).
 fn replacing_no_awaited(mut request: Request) -> Request {
     let name = request[0].to_ascii_lowercase();
-    let is_sort = name.starts_with(b"sort");
-    let place = match is_sort {
-        true => request.iter().position(|word| word.eq_ignore_ascii_case(b"store")),
+    let is_option = name.starts_with(b"sort") || name.starts_with(b"georadius");
+    let is_store = |word: &Vec<u8>| {
+        word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist")
+    };
+    let place = match is_option {
+        true => request.iter().position(is_store),
         false if name.ends_with(b"store") => Some(0),
         false => None,
     };

@@ -32,11 +32,21 @@ pub static FILLS: &[Recipe] = &[
         "sorted sets",
         &[("ZADD zst:* 1.5 member1 2 member2 3 member3 4 member4 5 member5", NUMBER)],
     ),
+    cycle(
+        "places",
+        &[(
+            "GEOADD plc:* 13.36 38.11 member1 15.09 37.5 member2 14.25 40.83 member3 \
+                12.5 41.9 member4 9.19 45.46 member5",
+            NUMBER,
+        )],
+    ),
     cycle("one hash", &[("HSET hash fld:* value-0001", NUMBER)]),
     cycle("one list", &[("RPUSH list element-0001", NUMBER)]),
     cycle("one set", &[("SADD set mem:*", NUMBER)]),
     // Digits in front make a score of a number.
     cycle("one sorted set", &[("ZADD zset 0000* mem:*", NUMBER)]),
+    // And a coordinate between two tenths of a degree.
+    cycle("one set of places", &[("GEOADD pset 13.3* 52.5* mem:*", NUMBER)]),
 ];
 
 /// Commands on collections: on one of many of five parts each, and on one of many parts.
@@ -100,6 +110,28 @@ pub static COLLECTIONS: &[Recipe] = &[
     one("ZRANGE", &[("ZRANGE zst:* 0 -1", ARRAY)]),
     one("ZRANGE WITHSCORES", &[("ZRANGE zst:* 0 -1 WITHSCORES", ARRAY)]),
     one("ZRANGEBYSCORE", &[("ZRANGEBYSCORE zst:* 1 2", ARRAY)]),
+    one("GEOADD", &[("GEOADD plc:* 14.26 40.84 member3", NUMBER)]),
+    cycle(
+        "GEOADD, ZREM",
+        &[("GEOADD plc:* 11.34 44.49 member6", NUMBER), ("ZREM plc:* member6", NUMBER)],
+    ),
+    one("GEOPOS", &[("GEOPOS plc:* member2 member3", ARRAY)]),
+    one("GEODIST", &[("GEODIST plc:* member2 member4 km", BULK)]),
+    one("GEOHASH", &[("GEOHASH plc:* member2 member3", ARRAY)]),
+    one("GEOSEARCH", &[("GEOSEARCH plc:* FROMLONLAT 14 38 BYRADIUS 350 km ASC", ARRAY)]),
+    one("GEOADD, one set of places", &[("GEOADD pset 13.3* 52.5* mem:*", NUMBER)]),
+    one(
+        "GEOSEARCH 2 km, one set",
+        &[("GEOSEARCH map:1 FROMLONLAT 13.3* 52.5* BYRADIUS 2 km", ARRAY)],
+    ),
+    one(
+        "GEOSEARCH nearest 10, one set",
+        &[("GEOSEARCH map:1 FROMLONLAT 13.3* 52.5* BYRADIUS 2 km ASC COUNT 10 WITHDIST", ARRAY)],
+    ),
+    one(
+        "GEOSEARCH BYBOX 4 km, one set",
+        &[("GEOSEARCH map:1 FROMLONLAT 13.3* 52.5* BYBOX 4 4 km WITHCOORD", ARRAY)],
+    ),
     one("HSET, one hash", &[("HSET hash fld:* value-0009", NUMBER)]),
     one("HGET, one hash", &[("HGET hash fld:*", BULK)]),
     cycle(

@@ -28,7 +28,11 @@ const OTHERS: KeySpec = KeySpec { extent: Extent::Unknown, ..SOURCE }.note(
      content of the key we sort",
 );
 const TARGET: KeySpec = KeySpec {
-    extent: Extent::BehindWord { word: "STORE", passed: &[("LIMIT", 2), ("BY", 1), ("GET", 1)] },
+    extent: Extent::BehindWord {
+        word: "STORE",
+        passed: &[("LIMIT", 2), ("BY", 1), ("GET", 1)],
+        is_shown: false,
+    },
     ..KeySpec::at(1, KeyFlags::OW.with(KeyFlags::UPDATE))
 }
 .note(

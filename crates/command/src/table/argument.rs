@@ -13,6 +13,8 @@ pub struct Arg {
     pub optional: bool,
     /// It may be repeated.
     pub multiple: bool,
+    /// Where it may be repeated, it is there so many times at least.
+    pub repeats_min: u8,
     /// Where it is repeated, its token is too.
     pub token_each: bool,
     /// The version of Redis that added it; empty where that is the command's own.
@@ -110,6 +112,7 @@ impl Arg {
             token: "",
             optional: false,
             multiple: false,
+            repeats_min: 1,
             token_each: false,
             since: "",
             counts_next: false,
@@ -196,6 +199,11 @@ impl Arg {
         Arg { multiple: true, ..self }
     }
 
+    /// As it is, and is there `count` times or more.
+    pub const fn at_least(self, count: u8) -> Arg {
+        Arg { multiple: true, repeats_min: count, ..self }
+    }
+
     /// As it is, and is there as often as the argument that was counted last.
     pub const fn as_often_as_counted(self) -> Arg {
         Arg { multiple: true, repeats_count: true, ..self }
@@ -247,6 +255,6 @@ impl Arg {
             ArgKind::Block(args) => args.iter().map(Arg::count_min).sum(),
             _ => 1,
         };
-        value + usize::from(!self.token.is_empty())
+        value * usize::from(self.repeats_min) + usize::from(!self.token.is_empty())
     }
 }

@@ -49,12 +49,13 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
     }
     reply.bulk("flags");
     reply_words(spec.flags.names(), reply);
-    if matches!(spec.extent, Extent::BehindWord { .. } | Extent::Unknown) {
+    if matches!(spec.extent, Extent::BehindWord { is_shown: false, .. } | Extent::Unknown) {
         reply_part("begin_search", "unknown", &[], reply);
         return reply_part("find_keys", "unknown", &[], reply);
     }
     match spec.extent {
         Extent::All(list) => reply_keyword((list.word, -2), reply),
+        Extent::BehindWord { word, .. } => reply_keyword((word, i64::from(spec.first) + 1), reply),
         Extent::FirstHalf(list) => reply_keyword((list.word, i64::from(spec.first)), reply),
         _ => reply_part("begin_search", "index", &[("index", i64::from(spec.first))], reply),
     }
@@ -65,7 +66,7 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
     };
     match spec.extent {
         Extent::To(last) => range(last, reply),
-        Extent::OneWithout(_) => range(0, reply),
+        Extent::OneWithout(_) | Extent::BehindWord { is_shown: true, .. } => range(0, reply),
         Extent::All(_) => range(-1, reply),
         Extent::Counted => {
             // Both positions count from where the search begins.

@@ -75,7 +75,7 @@ fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Ve
         }
         let count = match (arg.repeats_count, arg.multiple) {
             (true, _) => counted,
-            (false, true) => 1 + draw.random().below(REPEATS_MAX),
+            (false, true) => u64::from(arg.repeats_min) + draw.random().below(REPEATS_MAX),
             (false, false) => 1,
         };
         if let Some(index) = count_index.take() {
@@ -85,7 +85,8 @@ fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Ve
         if arg.multiple && !arg.repeats_count {
             counted = count;
         }
-        count_index = arg.counts_next.then_some(request.len());
+        let token_count = usize::from(!arg.token.is_empty());
+        count_index = arg.counts_next.then_some(request.len() + token_count);
         for index in 0..count {
             if !arg.token.is_empty() && (index == 0 || arg.token_each) {
                 request.push(draw.word(arg.token));
@@ -156,7 +157,10 @@ impl Draw for Generator {
             }
             ArgKind::Key(_) => format!("key:{}", self.key_number()).into(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
-            ArgKind::Double => self.double().into(),
+            ArgKind::Double => match coordinate(&mut self.random, arg) {
+                Some(coordinate) => coordinate.into(),
+                None => self.double().into(),
+            },
             ArgKind::Pattern | ArgKind::KeyPattern(_) => self.pattern(),
             ArgKind::String if arg.name == PAYLOAD_NAME => self.payload(),
             ArgKind::String => self.string(),
@@ -165,6 +169,27 @@ impl Draw for Generator {
             }
         }
     }
+}
+
+/// Returns a longitude or a latitude where `arg` is one: half of them near each other, so that
+/// searches find what was added, others anywhere or near the ends of the map.
+pub fn coordinate(random: &mut Prng, arg: &Arg) -> Option<String> {
+    let (middle, end) = match arg.name {
+        "longitude" => (13.4, 180.0),
+        "latitude" => (52.5, 85.05112878),
+        _ => return None,
+    };
+    let part = random.below(1 << 40) as f64 / (1_u64 << 40) as f64 * 2.0 - 1.0;
+    let degrees: f64 = match random.below(40) {
+        0 => end,
+        1 => -end,
+        2..6 => end - part.abs(),
+        6..9 => part.abs() - end,
+        9..20 => part * end,
+        20..30 => middle + part * 4.0,
+        _ => middle + part * 0.05,
+    };
+    Some(if random.one_in(2) { degrees.to_string() } else { format!("{degrees:.4}") })
 }
 
 /// The name of an argument that is a value as bytes.

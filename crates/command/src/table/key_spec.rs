@@ -32,6 +32,8 @@ pub enum Extent {
         word: &'static str,
         /// Other words, each with how many arguments follow it that are no such word.
         passed: &'static [(&'static str, usize)],
+        /// COMMAND INFO tells the word.
+        is_shown: bool,
     },
     /// The one at [`KeySpec::first`], unless the options have the word of this list; an empty one
     /// also where no key follows the word.
@@ -199,7 +201,7 @@ impl KeySpec {
             Extent::To(last @ 0..) => (begin, (begin + last as usize + 1).min(count)),
             Extent::To(last) => (begin, (count + 1).saturating_sub(last.unsigned_abs().into())),
             Extent::Counted => self.counted(request).unwrap_or_default(),
-            Extent::BehindWord { word, passed } => {
+            Extent::BehindWord { word, passed, .. } => {
                 behind_word(request, begin + 1, word, passed).unwrap_or_default()
             }
             Extent::OneWithout(list) => match list.first(request) {
@@ -292,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_key_stands_behind_its_last_word() {
-        let extent = Extent::BehindWord { word: "STORE", passed: &[("LIMIT", 2), ("BY", 1)] };
+        let passed = &[("LIMIT", 2), ("BY", 1)];
+        let extent = Extent::BehindWord { word: "STORE", passed, is_shown: false };
         let spec = KeySpec { extent, ..KeySpec::at(1, KeyFlags::OW) };
         for (words, expected) in [
             ("sort k", &[][..]),

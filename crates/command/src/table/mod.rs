@@ -57,7 +57,7 @@ fn collect_words(args: &'static [Arg], words: &mut BTreeSet<&'static str>) {
     }
 }
 
-static FAMILIES: [&[&Command]; 11] = [
+static FAMILIES: [&[&Command]; 12] = [
     connection::CONNECTION,
     string::STRING,
     bitmap::BITMAP,
@@ -66,6 +66,7 @@ static FAMILIES: [&[&Command]; 11] = [
     list::LIST,
     set::SETS,
     sorted_set::SORTED_SET,
+    crate::geo::GEO,
     crate::stream::STREAM,
     transactions::TRANSACTIONS,
     server::SERVER,

@@ -85,6 +85,8 @@ pub enum Group {
     SortedSet,
     /// Hashes.
     Hash,
+    /// Places in sorted sets.
+    Geo,
     /// Streams.
     Stream,
     /// Strings as bits.
@@ -313,6 +315,7 @@ impl Group {
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
             Group::Hash => "hash",
+            Group::Geo => "geo",
             Group::Stream => "stream",
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
@@ -322,7 +325,7 @@ impl Group {
     }
 
     /// How many groups have keys of a type of their own.
-    pub const KEY_AFFINITIES: u64 = 6;
+    pub const KEY_AFFINITIES: u64 = 7;
 
     /// Returns a number below [`Group::KEY_AFFINITIES`] for the type of key that the group works
     /// on: generators give each type keys of its own, most times.
@@ -334,6 +337,8 @@ impl Group {
             Group::SortedSet => Some(3),
             Group::Hash => Some(4),
             Group::Stream => Some(5),
+            // Sorted sets whose scores are places.
+            Group::Geo => Some(6),
             _ => None,
         }
     }
@@ -347,6 +352,7 @@ impl Group {
             Group::Set => Categories::SET,
             Group::SortedSet => Categories::SORTED_SET,
             Group::Hash => Categories::HASH,
+            Group::Geo => Categories::GEO,
             Group::Stream => Categories::STREAM,
             Group::Bitmap => Categories::BITMAP,
             Group::Connection => Categories::CONNECTION,

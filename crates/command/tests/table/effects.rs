@@ -117,16 +117,37 @@ fn what_is_worked_out_is_stored_as_it_is() {
         "ZDIFFSTORE t 2 k s",
         "ZRANGESTORE t k 0 0",
         "ZRANGESTORE t k +inf 1 BYSCORE REV LIMIT 0 1",
+        "GEOSEARCHSTORE t k FROMMEMBER a BYBOX 1 1 km STOREDIST",
+        "GEORADIUS k -180 -85 100 km COUNT 1 STORE t",
+        "GEORADIUSBYMEMBER k b 100 km STORE s STOREDIST t",
     ] {
         assert_eq!(stored(&sources, line), "RESTORE t 0");
     }
-    for line in ["ZINTERSTORE t 2 k none", "ZDIFFSTORE t 1 none", "ZRANGESTORE t none 0 -1"] {
+    for line in [
+        "ZINTERSTORE t 2 k none",
+        "ZDIFFSTORE t 1 none",
+        "ZRANGESTORE t none 0 -1",
+        "GEOSEARCHSTORE t k FROMLONLAT 0 0 BYRADIUS 1 km",
+        "GEOSEARCHSTORE t none FROMMEMBER a BYRADIUS 1 km",
+        "GEORADIUS k 0 0 1 km STORE t",
+    ] {
         check(&sources, line, "DEL t");
         check(&sources[..2], line, "");
     }
     check(&["ZADD k 1 a 2 b 3 c"], "ZMPOP 2 none k MAX COUNT 2", "ZREM k b c");
     check(&["ZADD k 1 a 2 b"], "BZPOPMIN none k 0", "ZREM k a");
     check(&["ZADD k 1 a 2 b"], "BZMPOP 0 1 k MAX COUNT 9", "ZREM k a b");
+}
+
+#[test]
+fn places_are_scores() {
+    check(&[], "GEOADD k 13.361389 38.115556 a", "ZADD k 3479099956230698 a");
+    let both = "ZADD k 3479099956230698 a 3479447370796909 b";
+    check(&[], "GEOADD k CH 13.361389 38.115556 a 15.087269 37.502669 b", both);
+    check(&["GEOADD k 13.361389 38.115556 a"], "GEOADD k NX 1 1 a", "");
+    check(&["GEOADD k 13.361389 38.115556 a"], "GEOADD k XX 1 1 b", "");
+    check(&["GEOADD k 13.361389 38.115556 a"], "GEOADD k 13.361389 38.115556 a", "");
+    check(&["ZADD k 1 a"], "GEORADIUS k 0 0 1 km", "");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::support::{World, render};
 const REQUESTS_PER_ROW: usize = 50;
 
 /// What a reply says that refuses the form of a request.
-const REFUSALS: [&str; 9] = [
+const REFUSALS: [&str; 10] = [
     "(error) ERR syntax error",
     "(error) ERR wrong number of arguments",
     "(error) ERR unknown",
@@ -18,6 +18,7 @@ const REFUSALS: [&str; 9] = [
     "(error) ERR invalid numkeys value",
     "(error) ERR wrong number of key-value pairs",
     "(error) ERR The `numfields` parameter must match the number of arguments",
+    "(error) ERR GEOSEARCH BYPOLYGON must have at least 3 vertices",
 ];
 
 fn runnable() -> impl Iterator<Item = &'static Command> {

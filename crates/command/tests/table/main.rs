@@ -8,6 +8,7 @@ mod examples;
 mod generated;
 mod newer_strings;
 mod pinned;
+mod polygons;
 mod rows;
 mod sessions;
 mod support;

@@ -174,6 +174,7 @@ fn each_row_in_the_files_of_a_family_is_in_the_table_and_the_other_way_round() {
         "bitmap",
         "connection",
         "generic",
+        "geo",
         "hash",
         "list",
         "server",

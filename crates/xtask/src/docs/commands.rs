@@ -2,13 +2,14 @@
 
 use command::{Arg, ArgKind, Command, Group};
 
-const GROUPS: [(Group, &str); 11] = [
+const GROUPS: [(Group, &str); 12] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bits of strings"),
     (Group::Hash, "Hashes"),
     (Group::List, "Lists"),
     (Group::Set, "Sets"),
     (Group::SortedSet, "Sorted sets"),
+    (Group::Geo, "Places"),
     (Group::Stream, "Streams"),
     (Group::Generic, "Keys"),
     (Group::Transactions, "Transactions"),
