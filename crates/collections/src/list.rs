@@ -762,23 +762,24 @@ fn remove_back(pack: &mut Listpack, count: usize) {
 }
 
 fn remove_equal(pack: &mut Listpack, end: End, needle: &Needle<'_>, count: usize) -> usize {
-    let mut removed = 0;
-    let mut at = if end == End::Head { pack.view().first() } else { pack.view().last() };
-    while let Some(here) = at
-        && removed < count
-    {
-        // What comes before an element stays where it is when that goes.
-        let before = if end == End::Tail { pack.view().previous(here) } else { None };
-        let is_equal = needle.is(pack.view().get(here));
-        let behind = match is_equal {
-            true => pack.remove(here, 1),
-            false if end == End::Head => pack.view().next(here),
-            false => None,
-        };
-        removed += usize::from(is_equal);
-        at = if end == End::Head { behind } else { before };
-    }
-    removed
+    let view = pack.view();
+    let first = match end {
+        End::Head => view.find(view.first(), needle, 1),
+        End::Tail => {
+            // The last that goes, counted from the end: all that are equal behind it go too.
+            let (mut at, mut first, mut found) = (view.last(), None, 0);
+            while let Some(here) = at
+                && found < count
+            {
+                if needle.is(view.get(here)) {
+                    (first, found) = (Some(here), found + 1);
+                }
+                at = view.previous(here);
+            }
+            first
+        }
+    };
+    first.map_or(0, |first| pack.remove_each(first, count, |element| needle.is(element)))
 }
 
 #[cfg(test)]
@@ -972,5 +973,31 @@ mod tests {
         assert!(!list.is_small(), "it holds more than the limit");
         list.compact(None);
         assert!(list.is_small());
+    }
+
+    /// Each that goes is not worth a walk over all: the elements are more than the header can tell.
+    #[test]
+    fn many_equal_elements_go_in_one_pass_from_either_end() {
+        let limit = crate::compact_limits::Limits::default().list;
+        for (end, count, expected) in
+            [(End::Head, 3, 69_997), (End::Tail, 69_990, 10), (End::Head, usize::MAX, 0)]
+        {
+            let mut list = List::default();
+            for number in 0..140_000 {
+                list.push(End::Tail, if number % 2 == 0 { b"a" } else { b"b" }, limit);
+            }
+            assert_eq!(list.remove(end, b"a", count, limit), 70_000 - expected);
+            assert_eq!(list.len(), 70_000 + expected);
+            let left: Vec<bool> = list.view().iter().map(|it| it.to_vec() == b"a").collect();
+            let found = left.iter().filter(|it| **it).count();
+            assert_eq!(found, expected);
+            // From the tail on the first ones stay, from the head on the last.
+            let (front, back) = (left.iter().position(|it| *it), left.iter().rposition(|it| *it));
+            match end {
+                _ if expected == 0 => assert_eq!(front, None),
+                End::Head => assert_eq!(back, Some(left.len() - 2)),
+                End::Tail => assert_eq!(front, Some(0)),
+            }
+        }
     }
 }

@@ -22,6 +22,8 @@ const SPARE_BYTES_MAX: usize = 4096;
 
 /// Where a collection has the choice, its listpack never grows beyond this, in bytes.
 pub(crate) const SAFE_BYTES: usize = 1 << 30;
+/// Up to so many bytes the elements are counted anew where they were too many to be told.
+const RECOUNTED_BYTES_MAX: usize = 4 * COUNT_UNKNOWN as usize;
 /// The most that an element takes beside its bytes.
 const FRAME_BYTES_MAX: usize = 10;
 
@@ -276,6 +278,30 @@ impl Listpack {
         self.view().existing(at.0)
     }
 
+    /// Takes out up to `count` of the elements for which `goes` is true, from that at `at` on; returns
+    /// how many. Those that stay are moved once.
+    pub(crate) fn remove_each(
+        &mut self,
+        at: At,
+        count: usize,
+        goes: impl Fn(Element<'_>) -> bool,
+    ) -> usize {
+        let (mut read, mut written, mut removed) = (at.0, at.0, 0);
+        while removed < count && self.bytes[read] != END {
+            let end = self.view().end_of(At(read));
+            if goes(self.view().get(At(read))) {
+                removed += 1;
+            } else {
+                self.bytes.copy_within(read..end, written);
+                written += end - read;
+            }
+            read = end;
+        }
+        self.bytes.drain(written..read);
+        self.settle(-(removed as isize));
+        removed
+    }
+
     /// Moves the elements from that at `at` on to a listpack of their own; `count` is how many.
     pub(crate) fn split_off(&mut self, at: At, count: usize) -> Listpack {
         let mut tail = Listpack::new();
@@ -359,8 +385,11 @@ impl Listpack {
         let total = u32::try_from(self.bytes.len()).expect("elements are bounded");
         self.bytes[..4].copy_from_slice(&total.to_le_bytes());
         let count = match self.view().count_word() {
-            // It may have become small enough to be told.
-            COUNT_UNKNOWN if change < 0 => self.view().iter().count(),
+            // They may have become few enough to be told. Of many bytes that would cost too much
+            // each time.
+            COUNT_UNKNOWN if change < 0 && self.bytes.len() <= RECOUNTED_BYTES_MAX => {
+                self.view().iter().count()
+            }
             COUNT_UNKNOWN => usize::from(COUNT_UNKNOWN),
             count => usize::from(count).checked_add_signed(change).expect("elements are counted"),
         };

@@ -199,36 +199,66 @@ fn fields_of(pack: &Listpack) -> Option<Listpack> {
 }
 
 /// Reads a list of blocks.
-pub(crate) fn list(
+pub(crate) fn list<E>(
     reader: &mut Reader<'_>,
     kind: u8,
     options: &DecodeOptions<'_>,
-) -> Option<Collection> {
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
     let (mut list, mut buffer) = (List::large(), Vec::new());
     let mut has_plain = false;
-    for _ in 0..reader.count()? {
-        let container = match kind {
-            kind::LIST_LISTPACKS => reader.number()?,
-            _ => container::PACKED,
-        };
-        let text = reader.text()?;
-        list.append_pack(match (container, kind) {
-            (container::PLAIN, _) => {
-                has_plain = true;
-                pack_of_one(&text, &mut buffer)?
-            }
-            (_, kind::LIST_LISTPACKS) => pack_of(BlockFormat::Listpack, text.expand()?)?,
-            _ => pack_of(BlockFormat::Ziplist, text.expand()?)?,
-        });
+    for _ in 0..reader.count().ok_or(DecodeError::Malformed)? {
+        let node = list_node(reader, kind, &mut buffer).ok_or(DecodeError::Malformed)?;
+        has_plain |= node.is_plain;
+        // One that was one listpack elsewhere stays one.
+        if options.encoding != Some(CollectionEncoding::Listpack) && is_giant(&node.pack) {
+            // Beside the node for a moment, with room for more in the last.
+            let bytes = node.pack.bytes().len() as u64;
+            budget.ask_for(bytes + bytes / 4)?;
+            append_each(&mut list, &node.pack, options, budget)?;
+        } else {
+            list.append_pack(node.pack);
+        }
     }
     if list.is_empty() {
-        return None;
+        return Err(DecodeError::Malformed);
     }
     // One element that is a node of its own stays one, as in Redis.
     if has_plain && options.encoding.is_none() {
-        return Some(Collection::List(list));
+        return Ok(Collection::List(list));
     }
-    settle_list(list, options)
+    settle_list(list, options).ok_or(DecodeError::Malformed)
+}
+
+/// A node of a list.
+struct ListNode {
+    pack: Listpack,
+    /// It is one element, stored as it is.
+    is_plain: bool,
+}
+
+fn list_node(reader: &mut Reader<'_>, kind: u8, buffer: &mut Vec<u8>) -> Option<ListNode> {
+    let container = match kind {
+        kind::LIST_LISTPACKS => reader.number()?,
+        _ => container::PACKED,
+    };
+    let text = reader.text()?;
+    let is_plain = container == container::PLAIN;
+    let pack = match kind {
+        _ if is_plain => pack_of_one(&text, buffer),
+        kind::LIST_LISTPACKS => pack_of(BlockFormat::Listpack, text.expand()?),
+        _ => pack_of(BlockFormat::Ziplist, text.expand()?),
+    };
+    Some(ListNode { pack: pack?, is_plain })
+}
+
+/// Returns whether a node is longer than any list of a server makes them: it would be moved or
+/// walked as a whole for each element that comes or goes.
+fn is_giant(pack: &Listpack) -> bool {
+    const COUNT_MAX: usize = 60_000;
+    const BYTES_MAX: usize = 1 << 20;
+    let count = pack.count();
+    count > COUNT_MAX || count > 1 && pack.bytes().len() > BYTES_MAX
 }
 
 /// Returns a bound of what a value of `kind`, of a block of `bytes`, takes beside the block while
@@ -283,17 +313,28 @@ fn list_of<E>(
     options: &DecodeOptions<'_>,
     budget: &mut Budget<'_, E>,
 ) -> Result<Collection, DecodeError<E>> {
-    let limit = options.rules.limits.list;
-    let pack_count_max = limit.pack_count_max(pack.count(), pack.bytes().len());
-    budget.ask_for(pack_count_max as u64 * PART_BYTES)?;
     let mut list = List::large();
-    for element in pack.iter() {
-        element.with_bytes(|bytes| list.push(End::Tail, bytes, limit));
-    }
+    append_each(&mut list, pack, options, budget)?;
     match options.encoding {
         None => Ok(Collection::List(list)),
         Some(_) => settle_list(list, options).ok_or(DecodeError::Malformed),
     }
+}
+
+/// Appends the elements of `pack` one by one.
+fn append_each<E>(
+    list: &mut List,
+    pack: &Listpack,
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<(), DecodeError<E>> {
+    let limit = options.rules.limits.list;
+    let pack_count_max = limit.pack_count_max(pack.count(), pack.bytes().len());
+    budget.ask_for(pack_count_max as u64 * PART_BYTES)?;
+    for element in pack.iter() {
+        element.with_bytes(|bytes| list.push(End::Tail, bytes, limit));
+    }
+    Ok(())
 }
 
 fn large_set(pack: &Listpack, options: &DecodeOptions<'_>) -> Option<Set> {

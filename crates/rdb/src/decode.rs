@@ -92,9 +92,7 @@ pub fn decode<'a, E>(
         kind::SORTED_SET_IN_TEXT => {
             strings::sorted_set(reader, Reader::double_in_text, options, budget)
         }
-        kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => {
-            blobs::list(reader, kind, options).ok_or(DecodeError::Malformed)
-        }
+        kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => blobs::list(reader, kind, options, budget),
         kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
             let is_wanted = options.encoding.is_none_or(|it| it == CollectionEncoding::Stream);
             let stream = is_wanted.then(|| streams::stream(kind, reader)).flatten();

@@ -305,6 +305,27 @@ fn a_small_hash_keeps_the_order_of_its_payload() {
 }
 
 #[test]
+fn a_giant_node_becomes_many_unless_it_was_one_listpack_elsewhere() {
+    let rules = rules();
+    let mut pack = Listpack::new();
+    (0..140_000).for_each(|number| pack.push_back(if number % 2 == 0 { b"a" } else { b"b" }));
+    let node = |pack: &Listpack| {
+        let mut value = vec![18, 1, 2];
+        writer::Writer::new(Version::NEWEST, &mut value).text(pack.bytes());
+        value
+    };
+    let value = node(&pack);
+    check_asks(&value, &rules);
+    let Some(Collection::List(list)) = collection(&value) else { panic!("it is a list") };
+    assert!(list.view().packs().len() > 10 && list.len() == 140_000);
+    assert!(list.view().packs().all(|pack| pack.count() < 60_000));
+    let encoding = Some(CollectionEncoding::Listpack);
+    let kept = read(&value, &DecodeOptions { encoding, ..options(&rules) });
+    let Some(Value::Collection(Collection::List(list))) = kept else { panic!("it is a list") };
+    assert!(list.view().packs().len() == 1 && list.len() == 140_000);
+}
+
+#[test]
 fn an_encoding_that_is_asked_for_is_had_whatever_the_rules_say() {
     let mut rules = rules();
     rules.limits.list = ListLimit(1);
