@@ -38,6 +38,11 @@ pub struct WriteContext<'c> {
     pub memory_policy: MemoryPolicy,
     /// Whether the engine makes long copies while no shard is held, where it is asked to.
     pub copies_unlocked: bool,
+    /// The most bytes of a reply that others than the session may make for it while they hold the
+    /// shards, and keep until it takes them; where a handler that waits would reply with more
+    /// without taking it out of the data, it answers [`Need::OwnWorker`]. There is no such bound
+    /// where the session runs its request itself.
+    pub reply_bytes_max: usize,
     /// Makes keys out of bytes.
     pub hasher: &'c KeyHasher,
     /// What the session has uploaded.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use command::Wake;
+use keyspace::WaitState;
 
 use super::awaits::{block, numbered, take_served, try_wake, wake};
 use super::blocked_sessions::blocked;
@@ -244,4 +245,70 @@ fn a_hundred_thousand_pending_entries_are_claimed_exactly_once_a_round() {
     }
     client.check("XGROUP DELCONSUMER k g c3", &format!(":{}", count - 3));
     client.check("XPENDING k g", "*4 :0 $-1 $-1 *-1");
+}
+
+/// Adds `count` entries of one field of `bytes` bytes to the stream `key`.
+fn add_entries(client: &mut Client<'_>, key: &str, count: u64, bytes: usize) {
+    let value = "v".repeat(bytes);
+    (1..=count).for_each(|number| drop(client.run(&format!("XADD {key} 1-{number} f {value}"))));
+}
+
+fn is_told(client: &Client<'_>) -> bool {
+    matches!(*client.session.waits.current().unwrap().state(), WaitState::Told { .. })
+}
+
+#[test]
+fn readers_of_much_run_their_requests_themselves() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut readers = blocked(&engine, &host, 3, "XREAD BLOCK 0 STREAMS k 0");
+    let mut few = numbered(&engine, &host, 4);
+    block(&mut few, "XREAD COUNT 2 BLOCK 0 STREAMS k 0");
+    let mut other = numbered(&engine, &host, 9);
+    add_entries(&mut other, "s", 200, 1000);
+    other.check("RENAME s k", "+OK");
+    assert_eq!(take_served(&host), [1, 2, 3, 4]);
+    assert!(readers.iter().all(is_told) && !is_told(&few));
+    // What was replied counts until it is taken.
+    let used = engine.keyspace().used_memory();
+    assert!(wake(&mut few, Wake::Served).contains(" 1-2 "));
+    assert!(engine.keyspace().used_memory() + 2 * 1000 < used);
+    assert!(wake(&mut readers[0], Wake::Served).len() > 200_000);
+    // Those that have not run yet are in nobody's way, nor is anyone in theirs.
+    block(&mut few, "XREAD BLOCK 0 STREAMS k $");
+    other.run_all(&["XADD k 2-1 f v"]);
+    assert_eq!(take_served(&host), [4]);
+    other.run_all(&["DEL k"]);
+    assert_eq!(try_wake(&mut readers[1], Wake::Served), None);
+    other.run_all(&["XADD k 1-1 f v"]);
+    assert_eq!(take_served(&host), [2]);
+    assert_eq!(wake(&mut readers[1], Wake::Served), ENTRY);
+    assert_eq!(wake(&mut readers[2], Wake::Served), ENTRY);
+}
+
+#[test]
+fn those_who_are_served_at_once_get_no_more_than_a_bound_together() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let readers = blocked(&engine, &host, 100, "XREAD BLOCK 0 STREAMS k 0");
+    let mut other = numbered(&engine, &host, 9);
+    other.check(&format!("XADD k 1-1 f {}", "v".repeat(10_000)), "$3 1-1");
+    assert_eq!(take_served(&host).len(), 100);
+    assert_eq!(readers.iter().filter(|reader| !is_told(reader)).count(), 6);
+}
+
+#[test]
+fn what_a_reader_changes_and_waits_on_is_in_the_record_that_its_reply_waits_for() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let (mut reader, mut other) = (numbered(&engine, &host, 7), numbered(&engine, &host, 8));
+    let sink = recording_of(engine.keyspace());
+    other.run_all(&["XGROUP CREATE k g $ MKSTREAM"]);
+    block(&mut reader, "XREADGROUP GROUP g c BLOCK 5 STREAMS k >");
+    other.run_all(&["MULTI", "XGROUP DELCONSUMER k g c", "XADD k 1-1 f v", "XDEL k 1-1", "EXEC"]);
+    assert_eq!(take_served(&host), []);
+    assert_eq!(sink.commands().last().unwrap(), "XGROUP CREATECONSUMER k g c");
+    let end = sink.end();
+    other.run_all(&["SET x v"]);
+    let mut out = Output::default();
+    let Client { session, execution, .. } = &mut reader;
+    let release = engine.wake(session, Wake::TimedOut, &mut out, execution);
+    assert_eq!(release.expect("it waits no longer").lsn, end);
 }
