@@ -218,6 +218,23 @@ impl WriteContext<'_> {
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
     }
 
+    /// Checks that there is free memory for as many bytes as `bound` returns, by which collections,
+    /// that at `key` among them, grow in all, and which the request does not bring. Changes that
+    /// are asked for so need not ask again, and so cannot be refused between two others.
+    ///
+    /// # Errors
+    /// There is not enough; nothing has changed.
+    pub fn admit_growth(
+        &self,
+        key: &Key<'_>,
+        bound: impl FnOnce() -> u64,
+    ) -> Result<(), Unfinished> {
+        self.view.admit_growth(key, bound).map_err(|need| match self.memory_policy {
+            MemoryPolicy::Evict => need.into(),
+            MemoryPolicy::Reserved { .. } => Need::Reserve(need.bytes).into(),
+        })
+    }
+
     /// Checks, where nothing may be evicted while the command runs, that there is free memory to
     /// store `bytes` at `key` that the request does not bring.
     ///

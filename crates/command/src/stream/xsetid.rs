@@ -1,7 +1,5 @@
 //! XSETID: set the last identity of a stream.
 
-use keyspace::StreamPart;
-
 use super::{IDS, strict_id};
 use crate::prelude::*;
 
@@ -76,9 +74,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             return Err(FEWER_ADDED);
         }
         log.set_last(last_id, added, deleted);
-        effects.add(StreamPart::Groups, ("XSETID", ""), || {
-            args.from(2).map(|word| word.to_vec().into()).collect()
-        });
+        effects.add(("XSETID", ""), || args.from(2).map(|word| word.to_vec().into()).collect());
         Ok(())
     })?;
     set.ok_or(CommandError::NO_SUCH_KEY)??;
