@@ -46,6 +46,7 @@ pub(super) static XAUTOCLAIM: Command = Command {
         1) 1) \"river\"\n   2) 1) 1) \"1-1\"\n         2) 1) \"level\"\n            2) \"7\"\n\
         > XAUTOCLAIM river readers bob 0 - JUSTID\n\
         1) \"0-0\"\n2) 1) \"1-1\"\n3) (empty array)",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

@@ -21,6 +21,7 @@ pub(super) static XSETID: Command = Command {
     name: "xsetid",
     summary: "Sets the last identity of a stream, for those who copy streams.",
     since: "5.0.0",
+    complexity: "O(1), and O(N) where the last N entries were deleted",
     group: Group::Stream,
     arity: Arity::at_least(3),
     flags: Flags::DENYOOM.with(Flags::FAST).with(Flags::EFFECT),
@@ -38,6 +39,7 @@ pub(super) static XSETID: Command = Command {
     history: &[("7.0.0", "Added the `entries_added` and `max_deleted_entry_id` arguments.")],
     example: "> XADD river 1-1 level 7\n\"1-1\"\n> XSETID river 5-0\nOK\n\
         > XADD river 5-* level 8\n\"5-1\"",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };
