@@ -18,6 +18,9 @@ pub use log::{Entries, Log, LogCounters, TooLarge, Trim, TrimBounds};
 
 use crate::heap_bytes;
 
+/// The most that entries and deliveries are counted to: what a signed number can say.
+const COUNT_MAX: u64 = i64::MAX as u64;
+
 /// Entries in order, and groups of consumers.
 #[derive(Clone, Default)]
 pub struct Stream(Box<Parts>);

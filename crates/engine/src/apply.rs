@@ -231,6 +231,7 @@ impl Applier {
             database_count: keyspace.database_count(),
             memory_policy: MemoryPolicy::Reserved { overshoot_bytes_max: u64::MAX },
             copies_unlocked: false,
+            reply_bytes_max: usize::MAX,
             hasher: keyspace.hasher(),
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),

@@ -6,7 +6,9 @@
 //! `Waiter` until the session's worker takes it; nothing else of the session is accessed. A session
 //! whose handler waits again keeps its place. If the handler needs more than the guard, such as the
 //! lock of another shard, the session's worker runs the request itself, as if it had just come;
-//! until then no session after it is served.
+//! until then no session after it is served, unless the request only reads. So it is where replies
+//! are long: what is kept for those who wait is bounded ([`SERVED_BYTES_MAX`]), while a session
+//! that runs its request itself has the limits of its own output.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -31,6 +33,11 @@ use crate::retry::RESERVED_BYTES_MIN;
 use crate::run::{Caller, Runner, write_context};
 use crate::session::{KeptRequest, Session};
 
+/// The most bytes of replies that are made for sessions that wait while a guard is held. The reply
+/// that passes it is the last: what is only read is not kept then, and what is taken out of the
+/// data is there once.
+pub(crate) const SERVED_BYTES_MAX: usize = 64 * 1024;
+
 /// What a waiting session leaves for the command that serves it.
 pub(crate) struct BlockedRequest {
     command: &'static Command,
@@ -51,7 +58,8 @@ enum ServeOutcome {
     Done(ServedReply),
     /// It needs what only its own worker can provide.
     Needs,
-    Waits,
+    /// It waits on; what it has changed is in the record before this.
+    Waits(Lsn),
 }
 
 /// What came of running a request once more that has waited.
@@ -109,6 +117,11 @@ impl BlockedRequest {
         }
     }
 
+    /// Returns whether it may take what another session that waits would get otherwise.
+    fn takes(&self) -> bool {
+        self.command.is(Flags::WRITE)
+    }
+
     fn memory_bytes(&self) -> usize {
         size_of::<BlockedRequest>() + self.request.memory_bytes() + size_of_val(&*self.positions)
     }
@@ -133,30 +146,37 @@ impl BlockedRequest {
         awaited.into_iter().map(key).chain(others).collect()
     }
 
-    /// Runs it under `guard`, as one record.
+    /// Runs it under `guard`, as one record. Its reply is to be no longer than `reply_bytes_max`.
     fn run(
         &self,
         guard: &mut Guard<'_>,
         ready: &ReadyKeys,
         keyspace: &Keyspace,
         execution: &mut ExecutionContext<'_>,
+        reply_bytes_max: usize,
     ) -> ServeOutcome {
         let BlockedRequest { command, caller, .. } = *self;
         let request = self.request.view();
         let keys = self.keys(ready, guard, keyspace);
-        if keys.is_empty() || keyspace.has_adopted() && command.uses_values(request) {
+        if keys.is_empty()
+            || reply_bytes_max == 0
+            || keyspace.has_adopted() && command.uses_values(request)
+        {
             return ServeOutcome::Needs;
         }
         let args = Args::new(request, &keys);
-        let mut out = Vec::new();
-        let mut reply = Reply::new(&mut out, self.protocol);
+        let mut out = Output::default();
+        if !self.takes() {
+            out.limit(reply_bytes_max, reply_bytes_max);
+        }
+        let mut reply = out.reply(self.protocol);
         if command.is(Flags::WRITE)
             && let Some(error) = dispatch::write_refusal(keyspace)
         {
             // Records from elsewhere have made the key ready.
             execution.command_stats.count_rejection(command, &error);
             error.write(&mut reply);
-            return ServeOutcome::Done(ServedReply { reply: out.into(), lsn: Lsn(0) });
+            return ServeOutcome::Done(ServedReply { reply: out.to_vec().into(), lsn: Lsn(0) });
         }
         let (result, lsn) = match command.handler {
             Handler::Read(handler) => {
@@ -173,6 +193,7 @@ impl BlockedRequest {
                 let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
                 let mut context =
                     write_context(guard, keyspace, execution, caller, memory_policy, true);
+                context.reply_bytes_max = reply_bytes_max;
                 let result = handler(&mut context, args, &mut reply);
                 (result, guard.end_record())
             }
@@ -186,9 +207,12 @@ impl BlockedRequest {
                 error.write(&mut reply);
             }
             Err(Unfinished::Again(_)) => return ServeOutcome::Needs,
-            Err(Unfinished::Wait(_)) => return ServeOutcome::Waits,
+            Err(Unfinished::Wait(_)) => return ServeOutcome::Waits(lsn),
         }
-        ServeOutcome::Done(ServedReply { reply: out.into(), lsn })
+        if out.is_over_limit() {
+            return ServeOutcome::Needs;
+        }
+        ServeOutcome::Done(ServedReply { reply: out.to_vec().into(), lsn })
     }
 }
 
@@ -257,15 +281,19 @@ impl Runner<'_, '_, '_, '_> {
     }
 
     /// Lets the session go on waiting in its place, and those behind it be served, who were not
-    /// while it was to run its request.
+    /// while it was to run a request that takes something.
     fn wait_on(&mut self, waiter: &Waiter) {
-        *waiter.state() = WaitState::Closed;
+        let blocked = BlockedRequest::of(waiter);
         let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
         guard.end_record();
-        guard.renew_ready(&self.session.waits, self.execution.now);
-        let ready = guard.take_ready();
-        serve_keys(&ready, guard, self.keyspace, self.execution, &mut self.served);
-        BlockedRequest::of(waiter).give_wait_back();
+        if blocked.takes() {
+            *waiter.state() = WaitState::Closed;
+            guard.renew_ready(&self.session.waits, self.execution.now);
+            let (ready, mut bytes_left) = (guard.take_ready(), SERVED_BYTES_MAX);
+            let Runner { keyspace, execution, served, .. } = self;
+            serve_keys(&ready, guard, keyspace, execution, served, &mut bytes_left);
+        }
+        blocked.give_wait_back();
         *waiter.state() = WaitState::Open;
         // What those behind it have made ready came after it looked, and may serve it.
         self.serve_ready();
@@ -276,24 +304,25 @@ impl Runner<'_, '_, '_, '_> {
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let guard = self.guard.as_mut().expect("keys are ready under a guard");
-        serve(guard, self.keyspace, self.execution, &mut self.served);
+        serve(guard, self.keyspace, self.execution, &mut self.served, SERVED_BYTES_MAX);
     }
 }
 
 /// Serves those who wait for the keys that are ready under `guard`, and for those that become ready
-/// by that. Each round ends a wait, or is the last.
+/// by that, with replies of up to `bytes_left`. Each round ends a wait, or is the last.
 fn serve(
     guard: &mut Guard<'_>,
     keyspace: &Keyspace,
     execution: &mut ExecutionContext<'_>,
     served: &mut Vec<SessionWakeup>,
+    mut bytes_left: usize,
 ) {
     loop {
         let ready = guard.take_ready();
         if ready.is_empty() {
             return;
         }
-        serve_keys(&ready, guard, keyspace, execution, served);
+        serve_keys(&ready, guard, keyspace, execution, served, &mut bytes_left);
     }
 }
 
@@ -303,6 +332,7 @@ fn serve_keys(
     keyspace: &Keyspace,
     execution: &mut ExecutionContext<'_>,
     served: &mut Vec<SessionWakeup>,
+    bytes_left: &mut usize,
 ) {
     for key in ready.iter() {
         let mut place = None;
@@ -311,7 +341,8 @@ fn serve_keys(
             let mut state = waiter.state();
             match *state {
                 WaitState::Open => {}
-                WaitState::Told => break,
+                WaitState::Told { blocks_others: true } => break,
+                WaitState::Told { blocks_others: false } => continue,
                 // It has waited for this key too, and is passed over once.
                 WaitState::Served(_) => {
                     guard.leave_queue(key, next);
@@ -324,19 +355,23 @@ fn serve_keys(
             if !blocked.attendance.as_ref().is_none_or(|attendance| attendance.may_serve()) {
                 continue;
             }
-            match blocked.run(guard, ready, keyspace, execution) {
-                ServeOutcome::Waits => continue,
-                ServeOutcome::Needs => *state = WaitState::Told,
-                ServeOutcome::Done(served) => {
+            match blocked.run(guard, ready, keyspace, execution, *bytes_left) {
+                ServeOutcome::Waits(lsn) => {
+                    waiter.note_record(lsn);
+                    continue;
+                }
+                ServeOutcome::Needs => *state = WaitState::Told { blocks_others: blocked.takes() },
+                ServeOutcome::Done(reply) => {
                     if let Some(attendance) = &blocked.attendance {
                         attendance.was_served();
                     }
-                    *state = WaitState::Served(served);
+                    *bytes_left = bytes_left.saturating_sub(reply.reply.len());
+                    keyspace.keep_served(&mut state, reply);
                     guard.leave_queue(key, next);
                 }
             }
             served.push(waiter.wakeup());
-            if matches!(*state, WaitState::Told) {
+            if matches!(*state, WaitState::Told { blocks_others: true }) {
                 break;
             }
         }
@@ -364,7 +399,7 @@ impl Engine {
         let wait = session.state.blocked.expect("a session that is woken waits");
         if wake == Wake::Served
             && let Some(waiter) = session.waits.current().cloned()
-            && matches!(*waiter.state(), WaitState::Told)
+            && matches!(*waiter.state(), WaitState::Told { .. })
         {
             return self.run_again(session, &waiter, out, execution);
         }
@@ -372,8 +407,10 @@ impl Engine {
         let command = session.state.last_command;
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
-        let mut release = Release::default();
-        match (wake, self.keyspace().end_wait(&mut session.waits, execution.now)) {
+        let waiter = session.waits.current().cloned();
+        let ended = self.keyspace().end_wait(&mut session.waits, execution.now);
+        let mut release = Release { lsn: waiter.map_or(Lsn(0), |waiter| waiter.record()) };
+        match (wake, ended) {
             (_, Some(served)) => {
                 reply.raw(&served.reply);
                 release.lsn = served.lsn;
@@ -518,8 +555,9 @@ impl Engine {
                 continue;
             }
             let mut guard = keyspace.lock_set(&shards);
-            serve_keys(&ready, &mut guard, keyspace, execution, &mut served);
-            serve(&mut guard, keyspace, execution, &mut served);
+            let mut bytes_left = SERVED_BYTES_MAX;
+            serve_keys(&ready, &mut guard, keyspace, execution, &mut served, &mut bytes_left);
+            serve(&mut guard, keyspace, execution, &mut served, bytes_left);
             drop(guard);
             served.drain(..).for_each(|served| execution.host.notify_served(served));
         }

@@ -243,14 +243,14 @@ impl CommandCounts {
 
 /// Returns with how many arguments at most `command` is brief: with any where it looks at one key
 /// or at the session in constant time, with the fewest where its time grows with them and no faster
-/// than the logarithm of what the key holds.
+/// than the logarithm of what the key holds; where it grows faster, the row says so.
 fn brief_arguments_max(command: &Command) -> usize {
     let is_small = match command.handler {
         Handler::Read(_) | Handler::Write(_) => command.only_key().is_some(),
         Handler::Session(_) => command.is(Flags::FAST),
         Handler::Control(_) | Handler::Container => false,
     };
-    match is_small {
+    match is_small && !command.is_timed_alone {
         true if command.complexity == "O(1)" => usize::MAX,
         true if command.is(Flags::FAST) => command.arity.count_min(),
         _ => 0,
@@ -304,7 +304,19 @@ mod tests {
         let command_stats = CommandStats::new();
         let of_any = ["get", "set", "incr", "ping"].map(|name| (name, usize::MAX));
         let of_few = [("hset", 4), ("sadd", 3), ("zadd", 4), ("lpop", 2)];
-        let of_none = ["exists", "keys", "exec", "debug", "mset", "hgetall", "sort"];
+        let of_none = [
+            "exists",
+            "keys",
+            "exec",
+            "debug",
+            "mset",
+            "hgetall",
+            "sort",
+            "xautoclaim",
+            "xsetid",
+            "digest",
+            "move",
+        ];
         for (name, most) in of_any.into_iter().chain(of_few).chain(of_none.map(|name| (name, 0))) {
             let command = command::lookup(name.as_bytes()).unwrap();
             let found = command_stats.brief_arguments_max(command_stats.index(command));

@@ -178,6 +178,7 @@ impl Runner<'_, '_, '_, '_> {
                 self.add_shards(args, &further);
                 Ok(())
             }
+            Need::OwnWorker => unreachable!("the session's worker runs the request"),
         };
         self.retries.count += 1;
         if let Err(error) = provided

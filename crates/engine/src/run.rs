@@ -747,6 +747,7 @@ pub(crate) fn write_context<'g>(
         database_count: keyspace.database_count(),
         memory_policy,
         copies_unlocked,
+        reply_bytes_max: usize::MAX,
         hasher: keyspace.hasher(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),

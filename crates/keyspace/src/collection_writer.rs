@@ -155,7 +155,8 @@ impl KeyWriter<'_> {
         Ok((result, exists))
     }
 
-    /// As [`KeyWriter::change_collection`], for a change that only takes parts away.
+    /// As [`KeyWriter::change_collection`], for a change that only takes parts away, or of a
+    /// collection that lies in private memory.
     #[inline]
     pub fn shrink_collection<K: Kind, R>(
         &mut self,

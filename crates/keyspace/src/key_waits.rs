@@ -19,7 +19,7 @@
 //! itself has ended it. The command that serves a session accesses nothing else of it.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::ValueType;
@@ -101,6 +101,8 @@ pub struct Waiter {
     wakeup: SessionWakeup,
     request: Box<dyn Any + Send + Sync>,
     state: Mutex<WaitState>,
+    /// The LSN of the last record before this as which its request was run and waited on.
+    record: AtomicU64,
 }
 
 /// How a wait stands. A thread that changes it may hold a guard, and takes none meanwhile.
@@ -108,9 +110,12 @@ pub struct Waiter {
 pub enum WaitState {
     /// A ready key may serve it.
     Open,
-    /// The session was told to run its request itself. No session after it is served meanwhile.
-    Told,
-    /// It was served.
+    /// The session was told to run its request itself.
+    Told {
+        /// No session after it is served meanwhile.
+        blocks_others: bool,
+    },
+    /// It was served: [`Keyspace::keep_served`].
     Served(ServedReply),
     /// It may not be served: its session has ended it, or runs its request itself.
     Closed,
@@ -171,6 +176,17 @@ impl Waiter {
     /// Returns what was registered with the wait.
     pub fn request(&self) -> &(dyn Any + Send + Sync) {
         &*self.request
+    }
+
+    /// Notes that its request was run and waits on; what it has changed is in records up to `lsn`.
+    pub fn note_record(&self, lsn: Lsn) {
+        // Relaxed: who ends the wait has locked the state since.
+        self.record.fetch_max(lsn.0, Ordering::Relaxed);
+    }
+
+    /// Returns which record the reply has to wait for, whatever ends the wait; 0 is none.
+    pub fn record(&self) -> Lsn {
+        Lsn(self.record.load(Ordering::Relaxed))
     }
 
     /// Locks the state: its holder alone decides how the wait goes on.
@@ -279,7 +295,8 @@ impl Guard<'_> {
         let group = group_of(wait.value_type, wait.ends_with_key);
         waits.number += 1;
         let wakeup = SessionWakeup { session, wait: waits.number, place };
-        let waiter = Arc::new(Waiter { wakeup, request, state: Mutex::new(WaitState::Open) });
+        let (state, record) = (Mutex::new(WaitState::Open), AtomicU64::new(0));
+        let waiter = Arc::new(Waiter { wakeup, request, state, record });
         waits.keys.reserve_exact(names.len());
         for (secret, index) in names.iter() {
             let Key { bytes, hash, shard, .. } = keys[index];
@@ -365,24 +382,33 @@ impl Keyspace {
         (each.sum::<usize>() + names.memory_bytes()) as u64
     }
 
+    /// Makes `state` that of a wait that was served, and charges the reply until the wait ends.
+    pub fn keep_served(&self, state: &mut WaitState, served: ServedReply) {
+        self.charge(served.reply.len() as u64);
+        *state = WaitState::Served(served);
+    }
+
     /// Ends the wait of a session, where it waits, and returns what came of it where it was served
-    /// before. Where the session had been told to run its request itself and has not, its keys are
-    /// ready for those behind it. Each shard is locked once, or once for 1,024 of its keys. The
-    /// caller holds no guard, and serves what [`Keyspace::take_unserved`] returns.
+    /// before. Where the session had been told to run its request itself, and nobody behind it was
+    /// served meanwhile, its keys are ready for those. Each shard is locked once, or once for 1,024
+    /// of its keys. The caller holds no guard, and serves what [`Keyspace::take_unserved`] returns.
     pub fn end_wait(&self, waits: &mut Waits, now: UnixMs) -> Option<ServedReply> {
         let waiter = waits.current.take()?;
         let state = std::mem::replace(&mut *waiter.state(), WaitState::Closed);
         let mut keys = std::mem::take(&mut waits.keys);
         self.for_each_hold(&mut keys, |guard, key| {
             guard.shard_mut(key.shard).waits.waiting.remove(key.registration);
-            if matches!(state, WaitState::Told) {
+            if matches!(state, WaitState::Told { blocks_others: true }) {
                 guard.note_there(key, now);
             }
         });
         self.discharge(std::mem::take(&mut waits.bytes));
         match state {
-            WaitState::Served(reply) => Some(reply),
-            WaitState::Open | WaitState::Told => None,
+            WaitState::Served(served) => {
+                self.discharge(served.reply.len() as u64);
+                Some(served)
+            }
+            WaitState::Open | WaitState::Told { .. } => None,
             WaitState::Closed => unreachable!("a session that ends its wait forgets it"),
         }
     }

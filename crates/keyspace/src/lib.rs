@@ -96,6 +96,6 @@ pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
-pub use streams::{StreamEffects, StreamPart};
+pub use streams::StreamEffects;
 pub use view::{PrivateCopies, ReadView, WrongType};
 pub use write::{Refusal, WriteView};

@@ -30,8 +30,9 @@ pub(crate) struct Recorder {
     /// The time that records get, where it is not that of the change.
     pub replayed_at: Option<UnixMs>,
     /// The atomic record, once there is an effect for the sink. Its buffer holds at most the bytes
-    /// of the request or of the MULTI queue that caused the effects, plus a short header for each:
-    /// the limits on those bound it.
+    /// of the request or of the MULTI queue that caused the effects, plus a short header for each,
+    /// and the identity of each entry of a stream that the request gives to a consumer, of which
+    /// the group keeps more: the limits on requests and on memory bound it.
     atomic: Option<Box<RecordBuilder>>,
     /// The block that has the value of the current request, if one was received so.
     pub offer: Option<Box<ReservedBlock>>,

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use arena::NeedRoom;
 use base::{Key, UnixMs};
 use collections::{Limits, Stream};
 use effects::{Arguments, Effect, EventClass};
@@ -14,29 +15,22 @@ use crate::write::{KeyWriter, Refusal, WriteView};
 /// The class of the keyspace events.
 const CLASS: EventClass = EventClass::Stream;
 
-/// Whom a change concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamPart {
-    /// Whoever watches the key.
-    Entries,
-    /// The consumers of a group: as in Redis, those who watch the key are not told.
-    Groups,
-}
-
 /// The effects of one change of a stream.
 pub struct StreamEffects<'e> {
     is_heard: bool,
     count: u64,
+    /// Those who watch the key are told.
     touches: bool,
     /// Those who wait for the key are to look at it.
     wakes: bool,
     heard: Vec<StreamEffect<'e>>,
 }
 
+/// Effects that differ in their arguments.
 struct StreamEffect<'e> {
     name: &'static str,
     event: &'static str,
-    arguments: Vec<Cow<'e, [u8]>>,
+    arguments: Box<dyn Iterator<Item = Vec<Cow<'e, [u8]>>> + 'e>,
 }
 
 impl<'e> StreamEffects<'e> {
@@ -50,15 +44,35 @@ impl<'e> StreamEffects<'e> {
     #[inline]
     pub fn add(
         &mut self,
-        part: StreamPart,
         (name, event): (&'static str, &'static str),
         arguments: impl FnOnce() -> Vec<Cow<'e, [u8]>>,
     ) {
         self.count += 1;
-        self.touches |= part == StreamPart::Entries;
         if self.is_heard {
-            self.heard.push(StreamEffect { name, event, arguments: arguments() });
+            let arguments = Box::new(std::iter::once(arguments()));
+            self.heard.push(StreamEffect { name, event, arguments });
         }
+    }
+
+    /// As [`StreamEffects::add`], for `count` effects, each of which becomes bytes by itself, when
+    /// the sink gets it.
+    pub fn add_each(
+        &mut self,
+        (name, event): (&'static str, &'static str),
+        count: u64,
+        arguments: impl Iterator<Item = Vec<Cow<'e, [u8]>>> + 'e,
+    ) {
+        self.count += count;
+        if self.is_heard {
+            self.heard.push(StreamEffect { name, event, arguments: Box::new(arguments) });
+        }
+    }
+
+    /// Has those who watch the key told. As in Redis, they are not told of what concerns the
+    /// consumers of a group alone.
+    #[inline]
+    pub fn touch(&mut self) {
+        self.touches = true;
     }
 
     /// Has those who wait for the key look at it.
@@ -81,15 +95,22 @@ impl WriteView<'_> {
         self.recorder.replayed_at.unwrap_or(self.now())
     }
 
-    /// Refuses that the stream at `key` becomes `bytes` larger, for a change of several keys.
+    /// Refuses that collections, that at `key` among them, become as many bytes larger in all as
+    /// `bound` returns, which the request does not bring: within an atomic record they pass the
+    /// memory limit by no more than the record may. Without a limit nobody asks `bound`.
     ///
     /// # Errors
-    /// [`Refusal`].
-    pub fn admit_stream(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), Refusal> {
-        let mut writer = self.writer(key);
-        let found = writer.find::<Stream>(key)?;
-        writer.admit(found, || bytes)?;
-        Ok(())
+    /// NeedRoom of private memory.
+    pub fn admit_growth(&self, key: &Key<'_>, bound: impl FnOnce() -> u64) -> Result<(), NeedRoom> {
+        let shard = self.shards.as_ref().shard(key.shard);
+        if !shard.account().is_limited() {
+            return Ok(());
+        }
+        match (bound(), self.recorder.is_atomic()) {
+            (0, _) => Ok(()),
+            (bytes, true) => shard.admit_beyond(bytes, self.recorder.overshoot_bytes_max()),
+            (bytes, false) => shard.admit(self.database(), bytes),
+        }
     }
 
     /// Runs `change` on the stream at `key`, which becomes as much larger as `growth` says at most.
@@ -147,6 +168,18 @@ impl WriteView<'_> {
         key: &Key<'_>,
         change: impl FnOnce(&mut Stream, &mut StreamEffects<'e>) -> R,
     ) -> Result<Option<R>, WrongType> {
+        self.change_admitted_stream(key, change)
+    }
+
+    /// As [`WriteView::change_stream`], for a change of which [`WriteView::admit_growth`] knows.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn change_admitted_stream<'e, R>(
+        &mut self,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut Stream, &mut StreamEffects<'e>) -> R,
+    ) -> Result<Option<R>, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<Stream>(key)? else { return Ok(None) };
         let mut effects = StreamEffects::new(writer.shard.sink.is_some());
@@ -166,7 +199,7 @@ impl KeyWriter<'_> {
     fn tell_stream_effects(&mut self, key: &Key<'_>, effects: StreamEffects<'_>) {
         self.shard.published.changes.add(effects.count);
         if effects.is_heard {
-            self.record_stream_effects(key, &effects.heard);
+            self.record_stream_effects(key, effects.heard);
         }
         if effects.touches {
             self.notify_watchers(key, true);
@@ -174,15 +207,17 @@ impl KeyWriter<'_> {
     }
 
     #[cold]
-    fn record_stream_effects(&mut self, key: &Key<'_>, effects: &[StreamEffect<'_>]) {
-        let event = self.event;
-        for effect in effects {
-            let arguments: Vec<&[u8]> = effect.arguments.iter().map(|it| &**it).collect();
-            let arguments = Arguments::Slices(&arguments);
-            self.event = effect.event;
-            let command = Effect::Command { name: effect.name, key: key.bytes, arguments };
-            self.record(CLASS, command, |change| change);
+    fn record_stream_effects(&mut self, key: &Key<'_>, effects: Vec<StreamEffect<'_>>) {
+        let before = self.event;
+        for StreamEffect { name, event, arguments } in effects {
+            self.event = event;
+            for arguments in arguments {
+                let arguments: Vec<&[u8]> = arguments.iter().map(|it| &**it).collect();
+                let arguments = Arguments::Slices(&arguments);
+                let command = Effect::Command { name, key: key.bytes, arguments };
+                self.record(CLASS, command, |change| change);
+            }
         }
-        self.event = event;
+        self.event = before;
     }
 }

@@ -13,7 +13,9 @@
 //! Source: Redis 7.2, `rdbSaveObject` and `rdbLoadObject`.
 
 use base::UnixMs;
-use collections::{Collection, Consumer, Group, Listpack, LogCounters, Pending, Stream, StreamId};
+use collections::{
+    Collection, Consumer, ConsumerIndex, Group, Listpack, LogCounters, Pending, Stream, StreamId,
+};
 
 use crate::kind;
 use crate::payload::Version;
@@ -27,8 +29,9 @@ const NEVER: i64 = -1;
 
 /// What a node takes beside its listpack, a group, and a consumer, beside their names.
 const PART_BYTES: u64 = 512;
-/// What an entry that is pending takes, where it is of its group and where it is of its consumer.
-const PENDING_BYTES: u64 = 160;
+/// What an entry that is pending takes, where it is of its group and where it is of its consumer,
+/// and while the stream is made.
+const PENDING_BYTES: u64 = 160 + size_of::<Owner>() as u64;
 /// What the first of several parts takes beside: room for more.
 const ROOM_BYTES: u64 = 4096;
 
@@ -189,7 +192,7 @@ fn group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Option<Group> {
         reader.number()?;
     }
     let pending_count = pending.number()?;
-    let mut owners = Owners::new();
+    let mut owners = Vec::with_capacity(usize::try_from(pending_count).ok()?);
     for _ in 0..reader.number()? {
         consumer(kind, reader, &mut group, &mut owners)?;
     }
@@ -212,14 +215,15 @@ fn group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Option<Group> {
     Some(group)
 }
 
-/// Which entries are pending with whom.
-type Owners = Vec<(StreamId, collections::ConsumerIndex)>;
+/// Who has an entry that is pending.
+type Owner = (StreamId, ConsumerIndex);
 
+/// Reads a consumer of `group`, and adds those that it has to `owners`, which has room for all.
 fn consumer(
     kind: u8,
     reader: &mut Reader<'_>,
     group: &mut Group,
-    owners: &mut Owners,
+    owners: &mut Vec<Owner>,
 ) -> Option<()> {
     let name = reader.text()?.expand()?;
     if group.find_consumer(&name).is_some() {
@@ -233,6 +237,9 @@ fn consumer(
     let index = group.add_consumer(&name, seen_at);
     group.set_times(index, seen_at, active_at);
     for _ in 0..reader.number()? {
+        if owners.len() == owners.capacity() {
+            return None;
+        }
         owners.push((raw_id(reader)?, index));
     }
     Some(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::UnixMs;
 
+use super::COUNT_MAX;
 use super::id::StreamId;
 use super::id_map::IdMap;
 use super::log::Log;
@@ -20,7 +21,8 @@ const SHARED_BYTES: usize = 16;
 #[derive(Default)]
 pub struct Group {
     last_id: StreamId,
-    /// How many entries were read, if that is known; see [`Log::count_up_to`].
+    /// How many entries were read, if that is known, up to [`COUNT_MAX`]; see
+    /// [`Log::count_up_to`].
     entries_read: Option<u64>,
     pending: IdMap<Pending>,
     names: BTreeMap<Arc<[u8]>, ConsumerIndex>,
@@ -43,6 +45,13 @@ pub struct Pending {
     pub delivered_at: UnixMs,
     /// How often; at most `i64::MAX`.
     pub delivery_count: u64,
+}
+
+impl Pending {
+    /// Returns how often it was delivered once that has happened `more` times again.
+    pub fn delivered_again(&self, more: u64) -> u64 {
+        self.delivery_count.saturating_add(more).min(COUNT_MAX)
+    }
 }
 
 /// A consumer of a group.
@@ -110,20 +119,38 @@ impl Group {
             + self.consumer_bytes
     }
 
-    /// Returns a bound of what it takes that a further entry is pending.
+    /// Returns a bound of the memory that `entry_count` more pending entries take.
     pub const fn pending_growth_bound(entry_count: u64) -> u64 {
-        /// Both places of the entry, pieces that are half full, and the tree.
-        const ENTRY_BYTES: u64 = 160;
-        /// A piece of either map that is made anew.
-        const PIECES_BYTES: u64 = 4096;
-        entry_count.saturating_mul(ENTRY_BYTES).saturating_add(PIECES_BYTES)
+        /// Each may divide a piece of both maps, or begin one between two that are full.
+        const ENTRY_BYTES: u64 = 384;
+        growth_bound(entry_count, ENTRY_BYTES)
     }
 
-    /// Returns a bound of what a further consumer takes.
-    pub fn consumer_growth_bound(name: &[u8]) -> u64 {
+    /// As [`Group::pending_growth_bound`], for entries that the group has not read.
+    pub fn delivery_growth_bound(&self, entry_count: u64) -> u64 {
+        /// They fill the pieces of both maps where nothing behind them is pending.
+        const ENTRY_BYTES: u64 = 60;
+        match self.last_pending() <= Some(self.last_id) {
+            true => growth_bound(entry_count, ENTRY_BYTES),
+            false => Group::pending_growth_bound(entry_count),
+        }
+    }
+
+    /// As [`Group::pending_growth_bound`], for entries that are pending with other consumers.
+    pub const fn claim_growth_bound(entry_count: u64) -> u64 {
+        /// Each may divide a piece of the map of its new consumer.
+        const ENTRY_BYTES: u64 = 160;
+        growth_bound(entry_count, ENTRY_BYTES)
+    }
+
+    /// Returns a bound of the memory that the consumer called `name` takes where it is not there.
+    pub fn consumer_growth(&self, name: &[u8]) -> u64 {
         /// A piece of the table of consumers.
         const TABLE_BYTES: u64 = 64 * 1024;
-        TABLE_BYTES + NAME_TREE_BYTES + heap_bytes(SHARED_BYTES + name.len())
+        match self.find_consumer(name) {
+            Some(_) => 0,
+            None => TABLE_BYTES + NAME_TREE_BYTES + heap_bytes(SHARED_BYTES + name.len()),
+        }
     }
 
     /// Returns the last entry that it has read.
@@ -150,21 +177,20 @@ impl Group {
         moves
     }
 
-    /// Notes that it has read entry `id` of `log`; returns whether it had not.
+    /// Notes that it has read entry `id` of `log`, unless it had before.
     ///
     /// Source: Redis 7.2, `streamReplyWithRange`.
     #[inline]
-    pub fn note_read(&mut self, log: &Log, id: StreamId) -> bool {
+    pub fn note_read(&mut self, log: &Log, id: StreamId) {
         if id <= self.last_id {
-            return false;
+            return;
         }
         self.entries_read = match self.entries_read {
-            Some(read) if !log.has_gap_from(id) => Some(read.saturating_add(1)),
+            Some(read) if !log.has_gap_from(id) => Some((read + 1).min(COUNT_MAX)),
             read if log.counters().entries_added == 0 => read,
             _ => log.count_up_to(id),
         };
         self.last_id = id;
-        true
     }
 
     /// Returns how many entries of `log` it has not read, if that is known.
@@ -341,6 +367,16 @@ impl Group {
         change(consumer);
         let after = consumer.pending.memory_bytes();
         self.consumer_bytes = self.consumer_bytes - before + after;
+    }
+}
+
+/// Returns a bound of what `entry_count` more values of `entry_bytes` take in the maps.
+const fn growth_bound(entry_count: u64, entry_bytes: u64) -> u64 {
+    /// The last pieces of both maps, which grow in advance.
+    const PIECES_BYTES: u64 = 2048;
+    match entry_count {
+        0 => 0,
+        _ => entry_count.saturating_mul(entry_bytes).saturating_add(PIECES_BYTES),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values in the order of their identities: pieces of up to 64, and a tree of the pieces.
 //!
-//! Identities that come in order fill each piece; a value that goes moves no more than a piece.
+//! Identities that come in order fill each piece; a value that goes moves no more than a piece. In
+//! whatever order they come, each takes no more than one further piece and room for two.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,10 @@ use crate::heap_bytes;
 
 /// Values of a piece.
 const CHUNK_ITEMS: usize = 64;
-/// Room that a piece begins with.
+/// Room that the last piece begins with; then it doubles.
 const ROOM_MIN: usize = 4;
+/// By how many values others grow, each of which may do so for one value only.
+const ROOM_STEP: usize = 2;
 /// A bound of what the tree takes for one piece: its nodes are five elevenths full at least.
 const TREE_BYTES: u64 = 112;
 
@@ -117,51 +120,58 @@ impl<V> IdMap<V> {
 
     /// Adds `value`; returns whether `id` is new, and changes nothing where it is not.
     pub fn insert(&mut self, id: StreamId, value: V) -> bool {
-        let Some((&key, chunk)) = self.chunks.range_mut(..=id).next_back() else {
-            self.insert_first(id, value);
+        let last = self.chunks.last_entry().filter(|last| *last.key() <= id);
+        let is_last = last.is_some();
+        let found = match last {
+            Some(last) => Some((*last.key(), last.into_mut())),
+            None => self.chunks.range_mut(..=id).next_back().map(|(key, chunk)| (*key, chunk)),
+        };
+        let Some((key, chunk)) = found else {
+            self.len += 1;
+            self.insert_before(id, value, StreamId::MIN);
             return true;
         };
         let Err(at) = position(chunk, id) else { return false };
         self.len += 1;
         if chunk.len() < CHUNK_ITEMS {
-            self.bytes += insert_at(chunk, at, (id, value));
-            return true;
+            self.bytes += insert_at(chunk, at, (id, value), is_last);
+        } else if at < CHUNK_ITEMS {
+            self.divide(key, at, (id, value));
+        } else {
+            self.insert_before(id, value, key);
         }
-        let mut further = match at {
-            CHUNK_ITEMS => Vec::new(),
-            _ => {
-                let before = chunk_bytes(chunk);
-                let mut upper = Vec::with_capacity(CHUNK_ITEMS);
-                upper.extend(chunk.drain(CHUNK_ITEMS / 2..));
-                self.bytes = self.bytes + chunk_bytes(chunk) - before;
-                upper
-            }
-        };
-        // A piece that is full up to its end leaves the new one alone.
-        match at.checked_sub(CHUNK_ITEMS / 2) {
-            Some(at) => {
-                let at = at.min(further.len());
-                insert_at(&mut further, at, (id, value));
-            }
-            None => self.bytes += insert_at(chunk, at, (id, value)),
-        }
-        debug_assert!(self.chunks.contains_key(&key), "the lower part keeps its key");
-        self.add_chunk(further);
         true
     }
 
-    /// Adds `value`, which is before all others.
-    fn insert_first(&mut self, id: StreamId, value: V) {
-        self.len += 1;
-        let has_room = |chunk: &Chunk<V>| chunk.len() < CHUNK_ITEMS;
-        let first = self.chunks.first_entry().filter(|first| has_room(first.get()));
-        let Some(first) = first else {
-            let mut chunk = Vec::new();
-            insert_at(&mut chunk, 0, (id, value));
+    /// Adds `item` at `at` to the piece of `key`, which is full: the later half becomes a piece of
+    /// its own.
+    fn divide(&mut self, key: StreamId, at: usize, item: (StreamId, V)) {
+        let lower = self.chunks.get_mut(&key).expect("the caller has found it");
+        self.bytes -= chunk_bytes(lower);
+        let mut upper = Vec::with_capacity(CHUNK_ITEMS / 2);
+        upper.extend(lower.drain(CHUNK_ITEMS / 2..));
+        lower.shrink_to(CHUNK_ITEMS / 2);
+        match at.checked_sub(CHUNK_ITEMS / 2) {
+            Some(at) => insert_at(&mut upper, at, item, false),
+            None => insert_at(lower, at, item, false),
+        };
+        self.bytes += chunk_bytes(lower);
+        self.add_chunk(upper);
+    }
+
+    /// Adds `value`, which is behind the piece of `key`, where there is one, and before the next:
+    /// it becomes the first of that where there is room.
+    fn insert_before(&mut self, id: StreamId, value: V, key: StreamId) {
+        let next = self.chunks.range(key..).find(|(other, _)| **other > id);
+        let next = next.map(|(next, chunk)| (*next, chunk.len()));
+        let Some((next, _)) = next.filter(|(_, len)| *len < CHUNK_ITEMS) else {
+            let room = if next.is_some() { ROOM_STEP } else { ROOM_MIN };
+            let mut chunk = Vec::with_capacity(room);
+            chunk.push((id, value));
             return self.add_chunk(chunk);
         };
-        let mut chunk = first.remove();
-        self.bytes += insert_at(&mut chunk, 0, (id, value));
+        let mut chunk = self.chunks.remove(&next).expect("it was found");
+        self.bytes += insert_at(&mut chunk, 0, (id, value), false);
         self.chunks.insert(id, chunk);
     }
 
@@ -222,14 +232,15 @@ fn position<V>(chunk: &Chunk<V>, id: StreamId) -> Result<usize, usize> {
     }
 }
 
-/// Puts `item` where the one at `at` is; returns by how many bytes the piece has grown.
+/// Puts `item` where the one at `at` is; returns by how many bytes the piece, which may be the last
+/// one, has grown.
 #[inline]
-fn insert_at<V>(chunk: &mut Chunk<V>, at: usize, item: (StreamId, V)) -> u64 {
+fn insert_at<V>(chunk: &mut Chunk<V>, at: usize, item: (StreamId, V), is_last: bool) -> u64 {
     let mut growth = 0;
     if chunk.len() == chunk.capacity() {
         let before = heap_bytes(chunk.capacity() * size_of::<(StreamId, V)>());
-        let room = ROOM_MIN.max(2 * chunk.len()).min(CHUNK_ITEMS).max(chunk.len() + 1);
-        chunk.reserve_exact(room - chunk.len());
+        let more = if is_last { ROOM_MIN.max(chunk.len()) } else { ROOM_STEP };
+        chunk.reserve_exact(more.min(CHUNK_ITEMS - chunk.len()));
         growth = heap_bytes(chunk.capacity() * size_of::<(StreamId, V)>()) - before;
     }
     chunk.insert(at, item);

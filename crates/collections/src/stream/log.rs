@@ -1,5 +1,6 @@
 //! The entries of a stream: nodes in order, and what is known of all that ever were.
 
+use super::COUNT_MAX;
 use super::id::StreamId;
 use super::id_map::IdMap;
 use super::node::{self, Head, Master};
@@ -38,7 +39,8 @@ pub struct LogCounters {
     pub last_id: StreamId,
     /// The last of the entries that were deleted one by one.
     pub max_deleted_id: StreamId,
-    /// How many entries were ever added.
+    /// How many entries were ever added, as far as anyone said: at least those that are there, at
+    /// most `i64::MAX`.
     pub entries_added: u64,
 }
 
@@ -138,8 +140,8 @@ impl Log {
         self.entries(StreamId::MIN, StreamId::MAX, Direction::Down).advance()
     }
 
-    /// Returns a bound of how many entries are behind `id`, of up to `most`: it counts the entries
-    /// of whole nodes.
+    /// Returns at least how many entries are behind `id`, but no more than `most`: it counts whole
+    /// nodes.
     pub fn count_behind(&self, id: StreamId, most: u64) -> u64 {
         let first = self.nodes.at_or_below(id).map_or(id, |(key, _)| key);
         let mut counts = self.nodes.range(first).map(|(_, pack)| node::master(pack.view()).live);
@@ -225,7 +227,7 @@ impl Log {
             self.first_id = id;
         }
         self.length += 1;
-        self.entries_added = self.entries_added.wrapping_add(1);
+        self.entries_added = (self.entries_added + 1).min(COUNT_MAX);
         self.last_id = id;
         Ok(())
     }
@@ -343,7 +345,8 @@ impl Log {
         self.last_id = last_id;
         self.entries_added = entries_added.unwrap_or(self.entries_added);
         self.max_deleted_id = max_deleted_id.unwrap_or(self.max_deleted_id);
-        // The next entry may be one that comes before these.
+        // The next entry may get an identity below those of deleted entries at the end, which would
+        // then be out of order.
         if let Some((key, pack)) = self.nodes.last_mut() {
             let before = pack.memory_bytes();
             while last_id_of(pack.view(), key) > last_id {
@@ -369,7 +372,7 @@ impl Log {
 
     /// Says what is known beside, of entries that were all added by [`Log::add_foreign_node`]:
     /// without `counters` as much as `last_id` and the entries say. `None` where one of them is
-    /// behind `last_id`.
+    /// behind `last_id`, or `counters` do not count them.
     pub fn complete(&mut self, last_id: StreamId, counters: Option<LogCounters>) -> Option<()> {
         if last_id < self.last_id {
             return None;
@@ -382,6 +385,9 @@ impl Log {
             max_deleted_id: StreamId::MIN,
             entries_added: self.length,
         });
+        if !(self.length..=COUNT_MAX).contains(&counters.entries_added) {
+            return None;
+        }
         self.last_id = last_id;
         self.max_deleted_id = counters.max_deleted_id;
         self.entries_added = counters.entries_added;

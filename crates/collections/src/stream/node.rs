@@ -231,18 +231,16 @@ pub(super) fn drop_last(pack: &mut Listpack) {
 /// entries, where it is one; whoever made it: every element is looked at.
 pub(super) fn validate(pack: &Listpack, key: StreamId) -> Option<(u64, StreamId, StreamId)> {
     let mut elements = pack.iter();
-    let mut integer = || match elements.next()? {
-        Element::Integer(integer) => Some(integer),
-        Element::Bytes(_) => None,
-    };
-    let (live, deleted, fields) = (integer()?, integer()?, integer()?);
-    let count = u64::try_from(fields).ok().filter(|count| *count < pack.bytes().len() as u64)?;
-    skip(&mut elements, count)?;
     let mut next = || elements.next();
     let integer = |element: Element<'_>| match element {
         Element::Integer(integer) => Some(integer),
         Element::Bytes(_) => None,
     };
+    let (live, deleted, fields) = (integer(next()?)?, integer(next()?)?, integer(next()?)?);
+    let count = u64::try_from(fields).ok().filter(|count| *count < pack.bytes().len() as u64)?;
+    for _ in 0..count {
+        next()?;
+    }
     if integer(next()?)? != 0 {
         return None;
     }
@@ -274,11 +272,4 @@ pub(super) fn validate(pack: &Listpack, key: StreamId) -> Option<(u64, StreamId,
     }
     let are_counted = found == live && gone == deleted && found > 0;
     are_counted.then_some((found as u64, first?, last?))
-}
-
-fn skip<'e>(elements: &mut impl Iterator<Item = Element<'e>>, count: u64) -> Option<()> {
-    for _ in 0..count {
-        elements.next()?;
-    }
-    Some(())
 }

@@ -334,18 +334,108 @@ fn entries_are_pending_with_one_consumer_whoever_comes_and_goes() {
     }
 }
 
+/// Gives all `ids` to the consumer called `name` and checks that no more memory is taken than
+/// `bound` allows.
+fn check_growth(group: &mut Group, ids: &[u64], name: &[u8], bound: fn(&Group, u64) -> u64) {
+    let now = UnixMs(1);
+    let consumer = group.find_consumer(name).unwrap_or_else(|| group.add_consumer(name, now));
+    let most = group.memory_bytes() + bound(group, ids.len() as u64);
+    for id in ids {
+        let pending = Pending { consumer, delivered_at: now, delivery_count: 1 };
+        group.set_pending(StreamId::new(*id, 0), pending);
+    }
+    assert!(group.memory_bytes() <= most, "{} of {most} bytes", group.memory_bytes());
+}
+
+#[test]
+fn what_becomes_pending_in_any_order_takes_what_was_asked_for() {
+    let anywhere: fn(&Group, u64) -> u64 = |_, count| Group::pending_growth_bound(count);
+    let claimed: fn(&Group, u64) -> u64 = |_, count| Group::claim_growth_bound(count);
+    let count = if cfg!(miri) { 300 } else { 5_000 };
+    let up: Vec<u64> = (0..count).map(|number| 10 * number).collect();
+    let down: Vec<u64> = up.iter().rev().copied().collect();
+    let ends = |number| if number % 2 == 0 { number / 2 } else { count - 1 - number / 2 };
+    let by_turns: Vec<u64> = (0..count).map(|number| 10 * ends(number)).collect();
+    let mut random = Prng::new(1);
+    let mut scattered = up.clone();
+    scattered.sort_by_cached_key(|_| random.next());
+    let behind_full_pieces: Vec<u64> = up.iter().skip(63).step_by(64).map(|id| id + 1).collect();
+    let within_pieces: Vec<u64> = up.iter().skip(20).step_by(64).map(|id| id + 1).collect();
+    let before_pieces: Vec<u64> = up.iter().skip(64).step_by(64).map(|id| id - 1).collect();
+    for ids in [&up, &down, &by_turns, &scattered] {
+        for more in [&behind_full_pieces, &within_pieces, &before_pieces] {
+            let mut group = Group::new(StreamId::MIN, None);
+            check_growth(&mut group, ids, b"a", anywhere);
+            // A copy has no spare room.
+            for mut group in [group.clone(), group] {
+                check_growth(&mut group, more, b"a", anywhere);
+                check_growth(&mut group, &up, b"b", claimed);
+                check_growth(&mut group, &down, b"c", claimed);
+                check_growth(&mut group.clone(), more, b"b", claimed);
+            }
+        }
+    }
+    // Behind 64, each further one from the last to the first.
+    let (first, rest) = up.split_at(64);
+    let mut group = Group::new(StreamId::MIN, None);
+    check_growth(&mut group, first, b"a", anywhere);
+    check_growth(&mut group, &rest.iter().rev().copied().collect::<Vec<_>>(), b"a", anywhere);
+    let bytes = group.memory_bytes() / count;
+    assert!(bytes < 100, "{bytes} bytes for each entry");
+}
+
+#[test]
+fn what_is_read_in_order_takes_what_was_asked_for() {
+    for count in [1, 2, 5, 33, 64, 65, 1000] {
+        let mut group = Group::new(StreamId::MIN, None);
+        for round in 0..5 {
+            let ids: Vec<u64> = (1 + round * count..=(round + 1) * count).collect();
+            check_growth(&mut group, &ids, b"a", Group::delivery_growth_bound);
+            group.move_to(StreamId::new((round + 1) * count, 0));
+            assert_eq!(group.delivery_growth_bound(0), 0);
+        }
+        // Some of what is to be read is pending already.
+        group.set_position(StreamId::new(10, 0), None);
+        let ids: Vec<u64> = (0..count).map(|number| 11 + 7 * number).collect();
+        check_growth(&mut group, &ids, b"b", Group::delivery_growth_bound);
+    }
+}
+
+#[test]
+fn counters_stay_within_what_a_signed_number_says() {
+    const MOST: u64 = i64::MAX as u64;
+    let mut log = filled(3);
+    log.set_last(log.last_id(), Some(MOST), None);
+    log.add(StreamId::new(20, 0), &[b"f", b"v"], &Limits::default()).unwrap();
+    assert_eq!(log.counters().entries_added, MOST);
+    let mut group = Group::new(StreamId::MIN, Some(MOST));
+    group.note_read(&log, StreamId::new(1, 0));
+    assert_eq!(group.entries_read(), Some(MOST));
+    for (entries_added, is_possible) in [(2, false), (3, true), (MOST, true), (MOST + 1, false)] {
+        let log = filled(3);
+        let mut copy = Log::default();
+        for (key, pack) in log.nodes() {
+            copy.add_foreign_node(key, Listpack::from_bytes(pack.bytes().to_vec()).unwrap());
+        }
+        let counters = LogCounters { entries_added, ..log.counters() };
+        let completed = copy.complete(log.last_id(), Some(counters));
+        assert_eq!(completed.is_some(), is_possible, "{entries_added}");
+    }
+}
+
 #[test]
 fn what_was_read_is_counted_as_long_as_it_can_be_told() {
     let mut log = filled(10);
     let at = |ms| StreamId::new(ms, 0);
     let mut group = Group::new(StreamId::MIN, Some(0));
     assert_eq!(group.lag(&log), Some(10));
-    (1..=4).for_each(|ms| assert!(group.note_read(&log, at(ms))));
+    (1..=4).for_each(|ms| group.note_read(&log, at(ms)));
     assert_eq!((group.entries_read(), group.lag(&log)), (Some(4), Some(6)));
-    assert!(!group.note_read(&log, at(4)));
+    group.note_read(&log, at(4));
+    assert_eq!(group.entries_read(), Some(4));
     log.remove(at(7));
     assert_eq!(group.lag(&log), None);
-    assert!((5..=10).filter(|ms| group.note_read(&log, at(*ms))).count() == 6);
+    (5..=10).for_each(|ms| group.note_read(&log, at(ms)));
     assert_eq!((group.entries_read(), group.lag(&log)), (Some(10), Some(0)));
     assert_eq!(Group::new(at(5), None).lag(&log), None);
     assert_eq!(Group::new(at(5), None).lag(&Log::default()), Some(0));

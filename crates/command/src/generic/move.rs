@@ -20,6 +20,7 @@ pub(super) static MOVE: Command = Command {
         > GET lake\n(nil)\n\
         > SELECT 1\nOK\n\
         > GET lake\n\"deep\"",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

@@ -38,6 +38,11 @@ pub struct WriteContext<'c> {
     pub memory_policy: MemoryPolicy,
     /// Whether the engine makes long copies while no shard is held, where it is asked to.
     pub copies_unlocked: bool,
+    /// The most bytes of a reply that others than the session may make for it while they hold the
+    /// shards, and keep until it takes them; where a handler that waits would reply with more
+    /// without taking it out of the data, it answers [`Need::OwnWorker`]. There is no such bound
+    /// where the session runs its request itself.
+    pub reply_bytes_max: usize,
     /// Makes keys out of bytes.
     pub hasher: &'c KeyHasher,
     /// What the session has uploaded.
@@ -211,6 +216,23 @@ impl WriteContext<'_> {
             return Err(Need::Reserve(bytes).into());
         }
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
+    }
+
+    /// Checks that there is free memory for as many bytes as `bound` returns, by which collections,
+    /// that at `key` among them, grow in all, and which the request does not bring. Changes that
+    /// are asked for so need not ask again, and so cannot be refused between two others.
+    ///
+    /// # Errors
+    /// There is not enough; nothing has changed.
+    pub fn admit_growth(
+        &self,
+        key: &Key<'_>,
+        bound: impl FnOnce() -> u64,
+    ) -> Result<(), Unfinished> {
+        self.view.admit_growth(key, bound).map_err(|need| match self.memory_policy {
+            MemoryPolicy::Evict => need.into(),
+            MemoryPolicy::Reserved { .. } => Need::Reserve(need.bytes).into(),
+        })
     }
 
     /// Checks, where nothing may be evicted while the command runs, that there is free memory to

@@ -1,7 +1,9 @@
 //! What a handler answers when it is not done: refused, to be run again, or waiting.
 //!
 //! A handler that is done answers `Ok`. Whatever else it answers, it has changed nothing, and what
-//! it has written of a reply is taken back. The engine has one loop that acts on the answer
+//! it has written of a reply is taken back. One exception: XREADGROUP makes its consumer before it
+//! waits, as Redis does. Such a change is one that the next run finds made, and the reply waits for
+//! its record, whatever ends the wait. The engine has one loop that acts on the answer
 //! (`engine/retry.rs`). A value that has to be fetched from a disk first will be one more
 //! [`Need`].
 
@@ -52,6 +54,9 @@ pub enum Need {
     /// The command touches keys in these shards, which its request does not declare. It is run
     /// again under their locks and those of its own keys.
     Shards(Box<ShardSet>),
+    /// The reply is longer than what may be kept for a session that waits: the session's worker is
+    /// to run the request itself.
+    OwnWorker,
 }
 
 /// Which part of an upload is to be copied in advance.

@@ -4,31 +4,38 @@
 use std::borrow::Cow;
 
 use base::UnixMs;
-use collections::{Group, StreamId};
-use keyspace::{NO_EVENT, StreamEffects, StreamPart};
+use collections::{ConsumerIndex, Group, StreamId};
+use keyspace::{NO_EVENT, StreamEffects};
 
 use super::id_text;
+
+/// The most entries that one effect names, however many a command gives to a consumer.
+const IDS_PER_EFFECT_MAX: usize = 1024;
 
 /// Entries that a command gives to a consumer, in order.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// With how often each was delivered; consecutive ones with the same number together.
-    given: Vec<(u64, Vec<StreamId>)>,
+    given: Vec<Given>,
     /// Entries that are not pending any more, as they are not there any more.
     gone: Vec<StreamId>,
     has_any: bool,
 }
 
+struct Given {
+    id: StreamId,
+    delivery_count: u64,
+}
+
 impl Claims {
+    /// A bound of what it takes for each entry while the command runs.
+    pub const BYTES_PER_ENTRY: u64 = 2 * size_of::<Given>() as u64;
+
     /// Notes that entry `id` was delivered so often.
     #[inline]
     pub fn give(&mut self, effects: &StreamEffects<'_>, id: StreamId, delivery_count: u64) {
         self.has_any = true;
         if effects.is_heard() {
-            match self.given.last_mut() {
-                Some((count, ids)) if *count == delivery_count => ids.push(id),
-                _ => self.given.push((delivery_count, vec![id])),
-            }
+            self.given.push(Given { id, delivery_count });
         }
     }
 
@@ -49,35 +56,73 @@ impl Claims {
         consumer: &[u8],
         delivered_at: UnixMs,
     ) {
-        if self.has_any && !effects.is_heard() {
-            effects.add(StreamPart::Groups, ("XCLAIM", ""), Vec::new);
+        if !self.has_any {
+            return;
         }
-        for (count, ids) in self.given {
-            effects.add(StreamPart::Groups, ("XCLAIM", ""), || {
-                let words = |words: &[&[u8]]| {
-                    words.iter().map(|word| Cow::Owned(word.to_vec())).collect::<Vec<_>>()
-                };
-                let mut arguments = words(&[name, consumer, b"0"]);
-                arguments.extend(ids.into_iter().map(id_text));
-                let (at, count) = (delivered_at.0.to_string(), count.to_string());
-                arguments.extend(words(&[b"TIME", at.as_bytes()]));
-                arguments.extend(words(&[b"RETRYCOUNT", count.as_bytes(), b"FORCE", b"JUSTID"]));
-                arguments.extend(words(&[b"LASTID", group.last_id().to_text().as_bytes()]));
-                arguments
-            });
+        if !effects.is_heard() {
+            return effects.add_each(("XCLAIM", ""), 1, std::iter::empty());
         }
-        if !self.gone.is_empty() {
-            effects.add(StreamPart::Groups, ("XACK", ""), || {
-                let ids = self.gone.into_iter().map(id_text);
-                std::iter::once(Cow::Owned(name.to_vec())).chain(ids).collect()
-            });
+        let Claims { given, gone, .. } = self;
+        let (mut claim_count, mut rest) = (0, &given[..]);
+        while !rest.is_empty() {
+            (claim_count, rest) = (claim_count + 1, &rest[alike_count(rest)..]);
         }
+        let head = [name, consumer, b"0"].map(|word| Cow::Owned(word.to_vec()));
+        let words = ["TIME", &delivered_at.0.to_string(), "RETRYCOUNT"].map(owned);
+        let last = ["FORCE", "JUSTID", "LASTID"].map(owned);
+        let last_id = id_text(group.last_id());
+        let mut first = 0;
+        let claims = std::iter::from_fn(move || {
+            let rest = given.get(first..).filter(|rest| !rest.is_empty())?;
+            let given = &rest[..alike_count(rest)];
+            first += given.len();
+            let count = owned(&given[0].delivery_count.to_string());
+            let ids = given.iter().map(|given| id_text(given.id));
+            let tail = words.iter().cloned().chain([count]).chain(last.iter().cloned());
+            Some(head.iter().cloned().chain(ids).chain(tail).chain([last_id.clone()]).collect())
+        });
+        effects.add_each(("XCLAIM", ""), claim_count, claims);
+        let name: Cow<'static, [u8]> = Cow::Owned(name.to_vec());
+        let ends = gone.len().div_ceil(IDS_PER_EFFECT_MAX);
+        let ends_of = move |index: usize| {
+            let ids = gone.chunks(IDS_PER_EFFECT_MAX).nth(index).expect("so many were counted");
+            [name.clone()].into_iter().chain(ids.iter().copied().map(id_text)).collect()
+        };
+        effects.add_each(("XACK", ""), ends as u64, (0..ends).map(ends_of));
     }
+}
+
+/// Returns how many of `given`, which are not none, the next effect names: those that were
+/// delivered as often as the first.
+fn alike_count(given: &[Given]) -> usize {
+    let alike = |other: &&Given| other.delivery_count == given[0].delivery_count;
+    given.iter().take(IDS_PER_EFFECT_MAX).take_while(alike).count()
+}
+
+fn owned(word: &str) -> Cow<'static, [u8]> {
+    Cow::Owned(word.as_bytes().to_vec())
+}
+
+/// Returns the consumer called `consumer` of `group`, which is called `name`, and is made where it
+/// is not there, as one that was seen at `now`.
+#[inline]
+pub(super) fn attending_consumer(
+    group: &mut Group,
+    (name, consumer): (&[u8], &[u8]),
+    now: UnixMs,
+    effects: &mut StreamEffects<'_>,
+) -> ConsumerIndex {
+    let index = group.find_consumer(consumer).unwrap_or_else(|| {
+        tell_new_consumer(effects, name, consumer);
+        group.add_consumer(consumer, now)
+    });
+    group.note_seen(index, now, false);
+    index
 }
 
 /// Adds the effect that the group called `name` has a consumer that it had not.
 pub(super) fn tell_new_consumer(effects: &mut StreamEffects<'_>, name: &[u8], consumer: &[u8]) {
-    effects.add(StreamPart::Groups, ("XGROUP|CREATECONSUMER", ""), || {
+    effects.add(("XGROUP|CREATECONSUMER", ""), || {
         vec![name.to_vec().into(), consumer.to_vec().into()]
     });
 }
@@ -85,7 +130,7 @@ pub(super) fn tell_new_consumer(effects: &mut StreamEffects<'_>, name: &[u8], co
 /// Adds the effect that the group called `name` has read as far as `group` says, which is no event
 /// of its own.
 pub(super) fn tell_position(effects: &mut StreamEffects<'_>, name: &[u8], group: &Group) {
-    effects.add(StreamPart::Groups, ("XGROUP|SETID", NO_EVENT), || position_of(name, group));
+    effects.add(("XGROUP|SETID", NO_EVENT), || position_of(name, group));
 }
 
 /// Returns what is behind the key in a request that sets how far the group called `name` has read.

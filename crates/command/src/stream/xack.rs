@@ -1,7 +1,6 @@
 //! XACK: end that entries are pending.
 
 use collections::{Stream, StreamId};
-use keyspace::StreamPart;
 
 use super::{GROUP, IDS, strict_id};
 use crate::prelude::*;
@@ -41,9 +40,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         });
         let acknowledged = acknowledged.expect("the group was found");
         if acknowledged > 0 {
-            effects.add(StreamPart::Groups, ("XACK", ""), || {
-                args.from(2).map(|word| word.to_vec().into()).collect()
-            });
+            effects.add(("XACK", ""), || args.from(2).map(|word| word.to_vec().into()).collect());
         }
         acknowledged
     })?;

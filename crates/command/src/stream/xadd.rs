@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use collections::{Log, Stream, StreamId, TooLarge};
-use keyspace::{StreamPart, WhenAbsent};
+use keyspace::WhenAbsent;
 
 use super::trim_options::{TRIM_ARGS, TrimOptions, WantedId};
 use super::{INVALID_ID, id_text, reply_id};
@@ -83,7 +83,8 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             let removed = options.trim.map_or(0, |trim| log.trim(trim, bounds));
             let length = log.len();
             effects.wake();
-            effects.add(StreamPart::Entries, ("XADD", ""), || {
+            effects.touch();
+            effects.add(("XADD", ""), || {
                 let trim =
                     ["MAXLEN".into(), "=".into(), length.to_string()].map(String::into_bytes);
                 let trim = trim.into_iter().filter(|_| removed > 0).map(Cow::Owned);

@@ -1,10 +1,11 @@
 //! XAUTOCLAIM: give entries that have been pending for long to another consumer.
 
 use base::UnixMs;
+use base::number::parse_i64;
 use collections::{Group as ConsumerGroup, Log, Pending, Stream, StreamId};
 use keyspace::{StreamEffects, WhenAbsent};
 
-use super::claims::{Claims, tell_new_consumer};
+use super::claims::{Claims, attending_consumer};
 use super::xclaim::reply_claimed;
 use super::{CONSUMER, GROUP, integer_or, no_group, range_start, reply_id};
 use crate::prelude::*;
@@ -45,6 +46,7 @@ pub(super) static XAUTOCLAIM: Command = Command {
         1) 1) \"river\"\n   2) 1) 1) \"1-1\"\n         2) 1) \"level\"\n            2) \"7\"\n\
         > XAUTOCLAIM river readers bob 0 - JUSTID\n\
         1) \"0-0\"\n2) 1) \"1-1\"\n3) (empty array)",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };
@@ -67,10 +69,9 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         return Err(no_group(key.bytes, name, b"").into());
     };
     let entries = claim.count.min(group.pending_count() as u64);
-    let growth = ConsumerGroup::consumer_growth_bound(claim.consumer)
-        + ConsumerGroup::pending_growth_bound(entries);
+    let growth = claim.growth(group);
     // Those that are gone are told last.
-    let bytes = entries * size_of::<StreamId>() as u64;
+    let bytes = entries * (2 * size_of::<StreamId>() as u64 + Claims::BYTES_PER_ENTRY);
     let scratch = cx.scratch(key, bytes, growth)?;
     cx.view.change_stream(
         key,
@@ -98,7 +99,7 @@ impl<'a> Claim<'a> {
         let mut index = 6;
         while index < args.len() {
             if args.is(index, "COUNT") && index + 1 < args.len() {
-                let count = integer_or(args, index + 1, "ERR COUNT must be > 0")?;
+                let count = parse_i64(args.at(index + 1)).ok_or(NO_COUNT)?;
                 let is_possible = (1..=COUNT_MAX).contains(&count);
                 claim.count = is_possible.then_some(count as u64).ok_or(NO_COUNT)?;
                 index += 1;
@@ -112,6 +113,21 @@ impl<'a> Claim<'a> {
         Ok(claim)
     }
 
+    /// Returns a bound of what claiming takes in memory.
+    fn growth(&self, group: &ConsumerGroup) -> u64 {
+        let most = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let attempts = group.pending(self.start).take(most(self.count.saturating_mul(ATTEMPTS)));
+        let due = attempts.filter(|(_, pending)| self.is_due(pending)).take(most(self.count));
+        let entries = ConsumerGroup::claim_growth_bound(due.count() as u64);
+        group.consumer_growth(self.consumer) + entries
+    }
+
+    /// Returns whether an entry has been pending so for long enough.
+    fn is_due(&self, pending: &Pending) -> bool {
+        let idle = self.now.0.wrapping_sub(pending.delivered_at.0);
+        self.min_idle == 0 || idle >= self.min_idle
+    }
+
     /// Claims entries of `group`, replies with where to go on and with what was claimed, and
     /// returns the entries that are gone.
     fn run(
@@ -121,11 +137,7 @@ impl<'a> Claim<'a> {
         effects: &mut StreamEffects<'_>,
         reply: &mut Reply<'_>,
     ) -> Vec<StreamId> {
-        let consumer = group.find_consumer(self.consumer).unwrap_or_else(|| {
-            tell_new_consumer(effects, name, self.consumer);
-            group.add_consumer(self.consumer, self.now)
-        });
-        group.note_seen(consumer, self.now, false);
+        let consumer = attending_consumer(group, (name, self.consumer), self.now, effects);
         let (array, mut claims, mut gone) = (reply.deferred(), Claims::default(), Vec::new());
         let (mut claimed, mut attempts) = (0, self.count.saturating_mul(ATTEMPTS));
         let mut next = group.pending(self.start).next();
@@ -139,11 +151,8 @@ impl<'a> Claim<'a> {
                 group.acknowledge(id);
                 claims.take(effects, id);
                 gone.push(id);
-            } else if self.min_idle == 0
-                || self.now.0.wrapping_sub(before.delivered_at.0) >= self.min_idle
-            {
-                let more = u64::from(!self.only_ids);
-                let delivery_count = (before.delivery_count + more).min(i64::MAX as u64);
+            } else if self.is_due(&before) {
+                let delivery_count = before.delivered_again(u64::from(!self.only_ids));
                 let pending = Pending { consumer, delivered_at: self.now, delivery_count };
                 group.set_pending(id, pending);
                 claims.give(effects, id, delivery_count);

@@ -4,7 +4,7 @@ use base::UnixMs;
 use collections::{Direction, Group as ConsumerGroup, Log, Pending, Stream, StreamId};
 use keyspace::WhenAbsent;
 
-use super::claims::{Claims, tell_new_consumer, tell_position};
+use super::claims::{Claims, attending_consumer, tell_position};
 use super::{CONSUMER, GROUP, IDS, integer_or, no_group, reply_entry, reply_id, strict_id};
 use crate::handler::error::quoted;
 use crate::prelude::*;
@@ -62,42 +62,47 @@ struct Claim<'a> {
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (key, name) = (args.key(0), args.at(2));
     let stream = cx.view.collection::<Stream>(key)?;
-    if stream.is_none_or(|stream| stream.group(name).is_none()) {
+    let Some(group) = stream.and_then(|stream| stream.group(name)) else {
         return Err(no_group(key.bytes, name, b"").into());
-    }
+    };
     let claim = Claim::parse(args, cx.view.stamp())?;
-    let growth = || claim.growth();
-    cx.view.change_stream(key, WhenAbsent::Skip, growth, |stream, _, effects| {
-        stream.change_group(name, |log, group| {
-            let moves = group.move_to(claim.last_id);
-            let consumer = group.find_consumer(claim.consumer).unwrap_or_else(|| {
-                tell_new_consumer(effects, name, claim.consumer);
-                group.add_consumer(claim.consumer, claim.now)
-            });
-            group.note_seen(consumer, claim.now, false);
-            let (array, mut count, mut claims) = (reply.deferred(), 0, Claims::default());
-            for index in claim.ids.clone() {
-                let id = StreamId::parse(args.at(index), 0).expect("the parser has looked");
-                if !log.contains(id) {
-                    if group.acknowledge(id) {
-                        claims.take(effects, id);
+    let growth = claim.growth(group);
+    cx.view.change_stream(
+        key,
+        WhenAbsent::Skip,
+        || growth,
+        |stream, _, effects| {
+            stream.change_group(name, |log, group| {
+                let moves = group.move_to(claim.last_id);
+                let consumer =
+                    attending_consumer(group, (name, claim.consumer), claim.now, effects);
+                let (array, mut count, mut claims) = (reply.deferred(), 0, Claims::default());
+                for index in claim.ids.clone() {
+                    if reply.is_cut() {
+                        break;
                     }
-                } else if let Some(delivery_count) = claim.delivery_count_of(group, id) {
-                    let delivered_at = claim.delivered_at;
-                    group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
-                    group.note_seen(consumer, claim.now, true);
-                    claims.give(effects, id, delivery_count);
-                    reply_claimed(log, id, claim.only_ids, reply);
-                    count += 1;
+                    let id = StreamId::parse(args.at(index), 0).expect("the parser has looked");
+                    if !log.contains(id) {
+                        if group.acknowledge(id) {
+                            claims.take(effects, id);
+                        }
+                    } else if let Some(delivery_count) = claim.delivery_count_of(group, id) {
+                        let delivered_at = claim.delivered_at;
+                        group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
+                        group.note_seen(consumer, claim.now, true);
+                        claims.give(effects, id, delivery_count);
+                        reply_claimed(log, id, claim.only_ids, reply);
+                        count += 1;
+                    }
                 }
-            }
-            reply.finish(array, |reply| reply.array(count));
-            claims.tell(effects, (name, group), claim.consumer, claim.delivered_at);
-            if moves {
-                tell_position(effects, name, group);
-            }
-        })
-    })?;
+                reply.finish(array, |reply| reply.array(count));
+                claims.tell(effects, (name, group), claim.consumer, claim.delivered_at);
+                if moves {
+                    tell_position(effects, name, group);
+                }
+            })
+        },
+    )?;
     Ok(())
 }
 
@@ -161,9 +166,13 @@ impl<'a> Claim<'a> {
     }
 
     /// Returns a bound of what claiming takes in memory.
-    fn growth(&self) -> u64 {
-        ConsumerGroup::consumer_growth_bound(self.consumer)
-            + ConsumerGroup::pending_growth_bound(self.ids.len() as u64)
+    fn growth(&self, group: &ConsumerGroup) -> u64 {
+        let entries = self.ids.len() as u64;
+        let entries = match self.is_forced {
+            true => ConsumerGroup::pending_growth_bound(entries),
+            false => ConsumerGroup::claim_growth_bound(entries),
+        };
+        group.consumer_growth(self.consumer) + entries
     }
 
     /// Returns how often entry `id` of the stream was delivered once it is claimed; `None` where it
@@ -176,14 +185,14 @@ impl<'a> Claim<'a> {
         {
             return None;
         }
+        let more = u64::from(!self.only_ids);
         // What is forced to be pending was delivered once.
         let delivered = match before {
-            Some(before) => before.delivery_count,
-            None if self.is_forced => 1,
+            Some(before) => before.delivered_again(more),
+            None if self.is_forced => 1 + more,
             None => return None,
         };
-        let more = u64::from(!self.only_ids);
-        Some(self.delivery_count.unwrap_or((delivered + more).min(i64::MAX as u64)))
+        Some(self.delivery_count.unwrap_or(delivered))
     }
 }
 

@@ -1,7 +1,6 @@
 //! XDEL: remove entries of a stream.
 
 use collections::{Stream, StreamId};
-use keyspace::StreamPart;
 
 use super::{IDS, strict_id};
 use crate::prelude::*;
@@ -35,9 +34,8 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         let is_removed = |text: &[u8]| StreamId::parse(text, 0).is_some_and(|id| log.remove(id));
         let removed = args.from(2).map(is_removed).filter(|is_removed| *is_removed).count();
         if removed > 0 {
-            effects.add(StreamPart::Entries, ("XDEL", ""), || {
-                args.from(2).map(|id| id.to_vec().into()).collect()
-            });
+            effects.touch();
+            effects.add(("XDEL", ""), || args.from(2).map(|id| id.to_vec().into()).collect());
         }
         removed
     })?;

@@ -1,6 +1,6 @@
 //! XPENDING: which entries are pending with the consumers of a group.
 
-use collections::{Group as ConsumerGroup, Stream, StreamId};
+use collections::{Group as ConsumerGroup, Pending, Stream, StreamId};
 
 use super::{GROUP, no_group, range_end, range_start, reply_id};
 use crate::prelude::*;
@@ -122,18 +122,30 @@ impl<'a> Filter<'a> {
 
     /// Replies with the entries at time `now`.
     fn list(&self, group: &ConsumerGroup, now: i64, reply: &mut Reply<'_>) {
-        let consumer = self.consumer.map(|name| group.find_consumer(name));
+        let entry = |id| (id, group.pending_entry(id).expect("it is pending with a consumer"));
+        match self.consumer.map(|name| group.find_consumer(name)) {
+            None => self.list_of(group.pending(self.start), group, now, reply),
+            Some(None) => reply.array(0),
+            Some(Some(index)) => {
+                let own = group.consumer(index).pending(self.start).map(entry);
+                self.list_of(own, group, now, reply);
+            }
+        }
+    }
+
+    /// Replies with those of `entries`, which begin at the start.
+    fn list_of(
+        &self,
+        entries: impl Iterator<Item = (StreamId, Pending)>,
+        group: &ConsumerGroup,
+        now: i64,
+        reply: &mut Reply<'_>,
+    ) {
         let (array, mut count) = (reply.deferred(), 0);
-        let ids: Box<dyn Iterator<Item = StreamId>> = match consumer {
-            Some(None) => Box::new(std::iter::empty()),
-            Some(Some(index)) => Box::new(group.consumer(index).pending(self.start)),
-            None => Box::new(group.pending(self.start).map(|(id, _)| id)),
-        };
-        for id in ids.take_while(|id| *id <= self.end) {
+        for (id, pending) in entries.take_while(|(id, _)| *id <= self.end) {
             if count == self.count || reply.is_cut() {
                 break;
             }
-            let pending = group.pending_entry(id).expect("it is pending");
             let idle = now.wrapping_sub(pending.delivered_at.0);
             if self.min_idle != 0 && idle < self.min_idle {
                 continue;

@@ -3,9 +3,9 @@
 
 use base::{Key, UnixMs};
 use collections::{Direction, Group as ConsumerGroup, Log, Pending, Stream, StreamId};
-use keyspace::{StreamEffects, WhenAbsent};
+use keyspace::StreamEffects;
 
-use super::claims::{Claims, tell_new_consumer, tell_position};
+use super::claims::{Claims, attending_consumer, tell_position};
 use super::xread::{BLOCK, COUNT, ReadRequest, STREAM_KEYS, close_streams, open_stream};
 use super::{INVALID_ID, no_group, reply_entry, reply_id, strict_id_of};
 use crate::prelude::*;
@@ -65,6 +65,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let reading = Reading { group, consumer, count, no_ack, now };
     // All is looked at before anything changes.
     let mut streams: Vec<(&Key<'_>, StreamId)> = Vec::new();
+    let (mut growth, mut claimed, mut reply_bytes) = (0_u64, 0_u64, 0);
     for (key, id) in request.streams(args) {
         let stream = cx.view.collection::<Stream>(key)?;
         let found = stream.and_then(|stream| Some((stream.log(), stream.group(group)?)));
@@ -76,24 +77,31 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             b">" => StreamId::MAX,
             text => strict_id_of(text).ok_or(INVALID_ID)?,
         };
-        let growth = reading.growth(log, found, after);
-        cx.view.admit_stream(key, growth)?;
+        let entries = reading.entry_count(log, found, after);
+        claimed = claimed.saturating_add(entries);
+        growth = growth.saturating_add(found.consumer_growth(consumer));
+        growth = growth.saturating_add(found.delivery_growth_bound(entries));
+        if cx.reply_bytes_max < usize::MAX && after == StreamId::MAX {
+            reply_bytes += reading.reply_bytes(log, found, cx.reply_bytes_max);
+        }
         streams.push((key, after));
     }
+    if reply_bytes > cx.reply_bytes_max {
+        return Err(Need::OwnWorker.into());
+    }
+    let first_key = args.key(0);
+    let scratch = cx.scratch(first_key, claimed.saturating_mul(Claims::BYTES_PER_ENTRY), growth)?;
+    cx.admit_growth(first_key, || growth)?;
     let (aggregate, mut served) = (reply.deferred(), 0);
     for (key, after) in streams {
-        let read = cx.view.change_stream(
-            key,
-            WhenAbsent::Skip,
-            || 0,
-            |stream, _, effects| {
-                stream.change_group(group, |log, group| {
-                    reading.read(log, group, (key.bytes, after), effects, reply)
-                })
-            },
-        )?;
+        let read = cx.view.change_admitted_stream(key, |stream, effects| {
+            stream.change_group(group, |log, group| {
+                reading.read(log, group, (key.bytes, after), effects, reply)
+            })
+        })?;
         served += usize::from(read.flatten().expect("the group was found"));
     }
+    drop(scratch);
     if served == 0 {
         return request.wait_or_null(args, Wait::of_type_or_gone, reply);
     }
@@ -102,18 +110,38 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 }
 
 impl Reading<'_> {
-    /// Returns a bound of what reading takes in memory.
-    fn growth(&self, log: &Log, group: &ConsumerGroup, after: StreamId) -> u64 {
-        let consumer = match group.find_consumer(self.consumer) {
-            Some(_) => 0,
-            None => ConsumerGroup::consumer_growth_bound(self.consumer),
-        };
-        if self.no_ack || after != StreamId::MAX {
-            return consumer;
+    /// Returns a bound of how many entries become pending.
+    fn entry_count(&self, log: &Log, group: &ConsumerGroup, after: StreamId) -> u64 {
+        let is_new = after == StreamId::MAX && has_unread(log, group);
+        match (is_new && !self.no_ack, self.count) {
+            (false, _) => 0,
+            (true, 0) => log.count_behind(group.last_id(), u64::MAX),
+            (true, count) => log.count_behind(group.last_id(), count),
         }
-        let most = if self.count == 0 { u64::MAX } else { self.count };
-        let entries = log.count_behind(group.last_id(), most);
-        consumer + ConsumerGroup::pending_growth_bound(entries)
+    }
+
+    /// Returns about how many bytes the entries take in the reply that are delivered, or more than
+    /// `most`.
+    fn reply_bytes(&self, log: &Log, group: &ConsumerGroup, most: usize) -> usize {
+        /// What is around the bytes of a field or a value, and around an entry with its identity.
+        const AROUND_BYTES: usize = 16;
+        const AROUND_ENTRY_BYTES: usize = 64;
+        let Some(start) = group.last_id().next() else { return 0 };
+        let mut entries = log.entries(start, StreamId::MAX, Direction::Up);
+        let (mut count, mut bytes) = (0, 0);
+        while bytes <= most
+            && (self.count == 0 || count < self.count)
+            && entries.advance().is_some()
+        {
+            bytes += AROUND_ENTRY_BYTES;
+            while bytes <= most
+                && let Some((field, value)) = entries.next_field()
+            {
+                bytes += field.byte_count() + value.byte_count() + 2 * AROUND_BYTES;
+            }
+            count += 1;
+        }
+        bytes
     }
 
     /// Reads one stream, and replies with what is read of it; returns whether it replies.
@@ -125,13 +153,9 @@ impl Reading<'_> {
         effects: &mut StreamEffects<'_>,
         reply: &mut Reply<'_>,
     ) -> bool {
-        let consumer = group.find_consumer(self.consumer).unwrap_or_else(|| {
-            tell_new_consumer(effects, self.group, self.consumer);
-            group.add_consumer(self.consumer, self.now)
-        });
-        group.note_seen(consumer, self.now, false);
+        let consumer = attending_consumer(group, (self.group, self.consumer), self.now, effects);
         let is_new = after == StreamId::MAX;
-        if is_new && log.last_entry().is_none_or(|last| last <= group.last_id()) {
+        if is_new && !has_unread(log, group) {
             return false;
         }
         open_stream(key, reply);
@@ -198,7 +222,7 @@ impl Reading<'_> {
             if entries.advance().is_some() {
                 reply_entry(id, &mut entries, reply);
                 let before = group.pending_entry(id).expect("it is pending with a consumer");
-                let delivery_count = (before.delivery_count + 1).min(i64::MAX as u64);
+                let delivery_count = before.delivered_again(1);
                 group.set_pending(id, Pending { delivery_count, ..pending });
                 claims.give(effects, id, delivery_count);
             } else {
@@ -210,4 +234,9 @@ impl Reading<'_> {
         }
         count as usize
     }
+}
+
+/// Returns whether `log` has entries that `group` has not read.
+fn has_unread(log: &Log, group: &ConsumerGroup) -> bool {
+    log.last_entry().is_some_and(|last| last > group.last_id())
 }

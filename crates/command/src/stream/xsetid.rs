@@ -1,7 +1,5 @@
 //! XSETID: set the last identity of a stream.
 
-use keyspace::StreamPart;
-
 use super::{IDS, strict_id};
 use crate::prelude::*;
 
@@ -23,6 +21,7 @@ pub(super) static XSETID: Command = Command {
     name: "xsetid",
     summary: "Sets the last identity of a stream, for those who copy streams.",
     since: "5.0.0",
+    complexity: "O(1), and O(N) where the last N entries were deleted",
     group: Group::Stream,
     arity: Arity::at_least(3),
     flags: Flags::DENYOOM.with(Flags::FAST).with(Flags::EFFECT),
@@ -40,6 +39,7 @@ pub(super) static XSETID: Command = Command {
     history: &[("7.0.0", "Added the `entries_added` and `max_deleted_entry_id` arguments.")],
     example: "> XADD river 1-1 level 7\n\"1-1\"\n> XSETID river 5-0\nOK\n\
         > XADD river 5-* level 8\n\"5-1\"",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };
@@ -76,9 +76,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             return Err(FEWER_ADDED);
         }
         log.set_last(last_id, added, deleted);
-        effects.add(StreamPart::Groups, ("XSETID", ""), || {
-            args.from(2).map(|word| word.to_vec().into()).collect()
-        });
+        effects.add(("XSETID", ""), || args.from(2).map(|word| word.to_vec().into()).collect());
         Ok(())
     })?;
     set.ok_or(CommandError::NO_SUCH_KEY)??;

@@ -1,7 +1,5 @@
 //! XTRIM: remove the first entries of a stream.
 
-use keyspace::StreamPart;
-
 use super::trim_options::{TRIM_ARGS, TrimOptions};
 use crate::prelude::*;
 
@@ -32,7 +30,8 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         let removed = options.trim.map_or(0, |trim| log.trim(trim, bounds));
         if removed > 0 {
             let length = log.len();
-            effects.add(StreamPart::Entries, ("XTRIM", ""), || {
+            effects.touch();
+            effects.add(("XTRIM", ""), || {
                 let words = ["MAXLEN".into(), "=".into(), length.to_string()];
                 words.map(|word: String| word.into_bytes().into()).to_vec()
             });

@@ -26,6 +26,7 @@ pub(super) static DELEX: Command = Command {
         > DELEX lake IFEQ yours\n(integer) 0\n\
         > DELEX lake IFNE yours\n(integer) 1\n\
         > DELEX lake\n(integer) 0",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

@@ -17,6 +17,7 @@ pub(super) static DELIFEQ: Command = Command {
         > DELIFEQ lake yours\n(integer) 0\n\
         > DELIFEQ lake mine\n(integer) 1\n\
         > GET lake\n(nil)",
+    is_timed_alone: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

@@ -16,6 +16,7 @@ pub(super) static DIGEST: Command = Command {
     args: &[Arg::key("key")],
     note: "A command of Redis 8.4, which Redis 7.2 does not have.",
     example: "> SET lake deep\nOK\n> DIGEST lake\n\"5cc19f5ab8b2e257\"\n> DIGEST river\n(nil)",
+    is_timed_alone: true,
     handler: Handler::Read(|cx, args, reply| {
         match cx.string(args.key(0))? {
             Some(value) => reply.bulk(digest(value)),

@@ -47,6 +47,9 @@ pub struct Command {
     pub secrets: Option<fn(RequestView<'_>, usize) -> bool>,
     /// The arguments after the name or names.
     pub args: &'static [Arg],
+    /// Its time may grow with what is at its key, however few its arguments are, so that it never
+    /// shares its time with others.
+    pub is_timed_alone: bool,
     /// The subcommands of a container.
     pub subcommands: &'static [&'static Command],
     /// What changed since its first version: (version, what).
@@ -135,6 +138,7 @@ impl Command {
         value_at: None,
         secrets: None,
         args: &[],
+        is_timed_alone: false,
         subcommands: &[],
         history: &[],
         note: "",

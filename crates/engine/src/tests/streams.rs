@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use command::Wake;
+use keyspace::{EvictionPolicy, WaitState};
 
 use super::awaits::{block, numbered, take_served, try_wake, wake};
 use super::blocked_sessions::blocked;
@@ -244,4 +245,230 @@ fn a_hundred_thousand_pending_entries_are_claimed_exactly_once_a_round() {
     }
     client.check("XGROUP DELCONSUMER k g c3", &format!(":{}", count - 3));
     client.check("XPENDING k g", "*4 :0 $-1 $-1 *-1");
+}
+
+/// Adds `count` entries of one field of `bytes` bytes to the stream `key`.
+fn add_entries(client: &mut Client<'_>, key: &str, count: u64, bytes: usize) {
+    let value = "v".repeat(bytes);
+    (1..=count).for_each(|number| drop(client.run(&format!("XADD {key} 1-{number} f {value}"))));
+}
+
+fn is_told(client: &Client<'_>) -> bool {
+    matches!(*client.session.waits.current().unwrap().state(), WaitState::Told { .. })
+}
+
+#[test]
+fn readers_of_much_run_their_requests_themselves() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut readers = blocked(&engine, &host, 3, "XREAD BLOCK 0 STREAMS k 0");
+    let mut few = numbered(&engine, &host, 4);
+    block(&mut few, "XREAD COUNT 2 BLOCK 0 STREAMS k 0");
+    let mut other = numbered(&engine, &host, 9);
+    add_entries(&mut other, "s", 200, 1000);
+    other.check("RENAME s k", "+OK");
+    assert_eq!(take_served(&host), [1, 2, 3, 4]);
+    assert!(readers.iter().all(is_told) && !is_told(&few));
+    // What was replied counts until it is taken.
+    let used = engine.keyspace().used_memory();
+    assert!(wake(&mut few, Wake::Served).contains(" 1-2 "));
+    assert!(engine.keyspace().used_memory() + 2 * 1000 < used);
+    assert!(wake(&mut readers[0], Wake::Served).len() > 200_000);
+    // Those that have not run yet are in nobody's way, nor is anyone in theirs.
+    block(&mut few, "XREAD BLOCK 0 STREAMS k $");
+    other.run_all(&["XADD k 2-1 f v"]);
+    assert_eq!(take_served(&host), [4]);
+    other.run_all(&["DEL k"]);
+    assert_eq!(try_wake(&mut readers[1], Wake::Served), None);
+    other.run_all(&["XADD k 1-1 f v"]);
+    assert_eq!(take_served(&host), [2]);
+    assert_eq!(wake(&mut readers[1], Wake::Served), ENTRY);
+    assert_eq!(wake(&mut readers[2], Wake::Served), ENTRY);
+}
+
+#[test]
+fn those_who_are_served_at_once_get_no_more_than_a_bound_together() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let readers = blocked(&engine, &host, 100, "XREAD BLOCK 0 STREAMS k 0");
+    let mut other = numbered(&engine, &host, 9);
+    other.check(&format!("XADD k 1-1 f {}", "v".repeat(10_000)), "$3 1-1");
+    assert_eq!(take_served(&host).len(), 100);
+    assert_eq!(readers.iter().filter(|reader| !is_told(reader)).count(), 6);
+}
+
+#[test]
+fn groups_of_much_are_read_by_their_consumers_themselves() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut other = numbered(&engine, &host, 9);
+    add_entries(&mut other, "s", 200, 1000);
+    for group in 1..=3 {
+        other.run_all(&[&format!("XGROUP CREATE s g{group} 0")]);
+        other.run_all(&[&format!("XGROUP CREATE k g{group} 0 MKSTREAM")]);
+    }
+    let mut readers: Vec<Client<'_>> = (1..=3).map(|id| numbered(&engine, &host, id)).collect();
+    for (number, reader) in (1..).zip(&mut readers) {
+        block(reader, &format!("XREADGROUP GROUP g{number} c BLOCK 0 STREAMS k >"));
+    }
+    other.check("RENAME s k", "+OK");
+    for (number, reader) in (1..).zip(&mut readers) {
+        assert_eq!(take_served(&host), [number]);
+        assert!(is_told(reader));
+        // Nothing has changed yet.
+        other.check(&format!("XPENDING k g{number}"), "*4 :0 $-1 $-1 *-1");
+        assert!(wake(reader, Wake::Served).len() > 200_000);
+        let expected = "*4 :200 $3 1-1 $5 1-200 *1 *2 $1 c $3 200";
+        other.check(&format!("XPENDING k g{number}"), expected);
+    }
+}
+
+#[test]
+fn what_a_reader_changes_and_waits_on_is_in_the_record_that_its_reply_waits_for() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let (mut reader, mut other) = (numbered(&engine, &host, 7), numbered(&engine, &host, 8));
+    let sink = recording_of(engine.keyspace());
+    other.run_all(&["XGROUP CREATE k g $ MKSTREAM"]);
+    block(&mut reader, "XREADGROUP GROUP g c BLOCK 5 STREAMS k >");
+    other.run_all(&["MULTI", "XGROUP DELCONSUMER k g c", "XADD k 1-1 f v", "XDEL k 1-1", "EXEC"]);
+    assert_eq!(take_served(&host), []);
+    assert_eq!(sink.commands().last().unwrap(), "XGROUP CREATECONSUMER k g c");
+    let end = sink.end();
+    other.run_all(&["SET x v"]);
+    let mut out = Output::default();
+    let Client { session, execution, .. } = &mut reader;
+    let release = engine.wake(session, Wake::TimedOut, &mut out, execution);
+    assert_eq!(release.expect("it waits no longer").lsn, end);
+}
+
+const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Returns an engine with streams `a` to `f` of so many entries, which no group has read.
+fn engine_of_streams(count: u64) -> Engine {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    for key in KEYS {
+        add_entries(&mut client, key, count, 1);
+        client.run(&format!("XGROUP CREATE {key} g 0"));
+    }
+    drop(client);
+    engine
+}
+
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const READ_ALL: &str = "XREADGROUP GROUP g c STREAMS a b c d e f > > > > > >";
+
+fn pending_counts(client: &mut Client<'_>) -> Vec<String> {
+    let count =
+        |key| client.run(&format!("XPENDING {key} g")).split(' ').nth(1).unwrap().to_owned();
+    KEYS.into_iter().map(count).collect()
+}
+
+#[test]
+fn reading_several_streams_asks_for_what_becomes_pending() {
+    let (engine, host) = (engine_of_streams(2000), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    let keyspace = engine.keyspace();
+    keyspace.set_maxmemory(keyspace.used_memory() + 650_000);
+    client.check(READ_ALL, OOM);
+    assert_eq!(pending_counts(&mut client), [":0"; 6]);
+    assert!(client.run("XREADGROUP GROUP g c STREAMS a b > >").len() > 10_000);
+    assert!(keyspace.used_memory() <= keyspace.maxmemory());
+    // Others go for it where they may.
+    keyspace.set_maxmemory(0);
+    add_entries(&mut client, "g", 1000, 1000);
+    keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
+    keyspace.set_maxmemory(keyspace.used_memory() + 200_000);
+    assert!(client.run("XREADGROUP GROUP g c STREAMS c d > >").len() > 10_000);
+    assert!(client.run("DBSIZE").as_str() < ":7");
+    assert!(keyspace.used_memory() <= keyspace.maxmemory());
+}
+
+#[test]
+fn reading_several_streams_within_exec_changes_all_or_none() {
+    let (engine, host) = (engine_of_streams(500), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    let keyspace = engine.keyspace();
+    let mut refused = 0;
+    for lacking in (0..900_000).step_by(60_000) {
+        keyspace.set_maxmemory(0);
+        client.run_all(&["DEL z"]);
+        for key in KEYS {
+            client.run_all(&[&format!("XGROUP DESTROY {key} g")]);
+            client.run_all(&[&format!("XGROUP CREATE {key} g 0")]);
+        }
+        keyspace.set_maxmemory(keyspace.used_memory() + 100_000);
+        let offset = 100_000 + keyspace.transaction_overshoot_bytes_max() - lacking;
+        client.run_all(&["MULTI", &format!("SETRANGE z {offset} x"), READ_ALL]);
+        let reply = client.run("EXEC");
+        let is_refused = reply.ends_with(OOM);
+        refused += usize::from(is_refused);
+        let expected = if is_refused { ":0" } else { ":500" };
+        assert_eq!(pending_counts(&mut client), [expected; 6], "{lacking} bytes");
+    }
+    assert!((1..15).contains(&refused), "{refused}");
+}
+
+#[test]
+fn what_does_not_grow_is_not_refused() {
+    let (engine, host) = (engine_of_streams(200), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    client.run_all(&["XREADGROUP GROUP g c STREAMS a >", "XGROUP CREATECONSUMER a g d"]);
+    client.run_all(&["XREADGROUP GROUP g c COUNT 1 STREAMS b >"]);
+    let keyspace = engine.keyspace();
+    keyspace.set_maxmemory(keyspace.used_memory() + 16);
+    client.check("XREADGROUP GROUP g c STREAMS a >", "*-1");
+    client.check("XREADGROUP GROUP g c STREAMS a a > >", "*-1");
+    client.check("XGROUP CREATECONSUMER a g d", ":0");
+    client.check("XAUTOCLAIM a g d 0 2-0", "*3 $3 0-0 *0 *0");
+    client.check("XAUTOCLAIM a g d 3600000 -", "*3 $3 0-0 *0 *0");
+    keyspace.set_maxmemory(keyspace.used_memory() + 5_000);
+    assert!(client.run("XREADGROUP GROUP g c COUNT 1 STREAMS b >").contains("1-2"));
+    client.check("XCLAIM a g d 0 1-1 1-2 JUSTID", "*2 $3 1-1 $3 1-2");
+    client.check("XAUTOCLAIM a g d 0 - COUNT 1 JUSTID", "*3 $3 1-2 *1 $3 1-1 *0");
+}
+
+#[test]
+fn an_effect_names_a_bounded_number_of_entries() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    add_entries(&mut client, "k", 2500, 1);
+    client.run_all(&["XGROUP CREATE k g 0", "XGROUP CREATE k h 0"]);
+    let copied = client.run("XRANGE k 2-0 +");
+    assert_eq!(copied, "*0");
+    let sink = recording_of(engine.keyspace());
+    client.run_all(&["XREADGROUP GROUP g c STREAMS k >"]);
+    let claims = |sink: &Recording| -> Vec<usize> {
+        let commands = sink.take_commands();
+        let claims = commands.iter().filter(|command| command.starts_with("XCLAIM "));
+        claims
+            .map(|command| command.split(' ').filter(|word| word.starts_with("1-")).count() - 1)
+            .collect()
+    };
+    assert_eq!(claims(&sink), [1024, 1024, 452]);
+    client.run_all(&["XAUTOCLAIM k g d 0 - COUNT 2500"]);
+    assert_eq!(claims(&sink), [1024, 1024, 452]);
+    client.run_all(&["XTRIM k MAXLEN 0", "XAUTOCLAIM k g c 0 - COUNT 2500"]);
+    let ends = sink.take_commands();
+    assert_eq!(ends.iter().filter(|command| command.starts_with("XACK ")).count(), 3);
+    assert_eq!(client.run("XPENDING k g").split(' ').nth(1), Some(":0"));
+}
+
+#[test]
+fn claims_end_where_the_reply_is_cut() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    add_entries(&mut client, "k", 100, 1000);
+    client.run_all(&["XGROUP CREATE k g 0", "XREADGROUP GROUP g c STREAMS k >"]);
+    let ids: Vec<String> = (1..=100).map(|number| format!("1-{number}")).collect();
+    let claim = format!("XCLAIM k g d 0 {}", ids.join(" "));
+    let words: Vec<&[u8]> = claim.split(' ').map(str::as_bytes).collect();
+    let mut bytes = Vec::new();
+    encode_command(&words, &mut bytes);
+    let mut batch = Batch::new();
+    let _ = Decoder::new().decode(&mut bytes, &mut batch, usize::MAX, &Limits::default());
+    let mut out = Output::default();
+    out.limit(10_000, 10_000);
+    let Client { session, execution, .. } = &mut client;
+    let _ = engine.execute(session, batch.view(&bytes), 0, &mut out, execution);
+    assert!(out.is_over_limit());
+    client.check("XPENDING k g - + 1 d", "*1 *4 $3 1-1 $1 d :0 :2");
+    client.check("XPENDING k g 1-12 + 1 d", "*0");
 }

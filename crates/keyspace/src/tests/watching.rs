@@ -345,7 +345,7 @@ fn a_wait_that_goes_on_leaves_those_of_its_keys_that_are_there() {
     begin_wait(&mut fixture.keyspace.lock(keys[0].shard), &mut waits, 1, &keys, None);
     fixture.set(&names[7], "v");
     assert_eq!(fixture.keyspace.take_unserved().iter().count(), 1);
-    *waits.current().unwrap().state() = WaitState::Told;
+    *waits.current().unwrap().state() = WaitState::Told { blocks_others: true };
     let locks = step_counters::steps_of(CountedStep::Lock, || {
         fixture.keyspace.leave_unserved(&mut waits, NOW);
     });

@@ -91,6 +91,7 @@ fn a_stream_that_contradicts_itself_is_refused() {
         (18, 9, "a node of another identity than its first entry"),
         (counters, 4, "four entries, of which one is deleted"),
         (counters + 1, 7, "a last identity before that of an entry"),
+        (counters + 7, 2, "three entries, of which two were ever added"),
         (pending, 2, "two pending entries, of which three are with consumers"),
         (pending + 1 + 15, 9, "another pending entry than a consumer has"),
         (ada + 1, b'b', "an order of names does not matter"),
@@ -106,4 +107,16 @@ fn a_stream_that_contradicts_itself_is_refused() {
     let mut twice = OF_REDIS.to_vec();
     twice[find(b"bob")..][..3].copy_from_slice(b"ada");
     assert!(stream(&twice).is_none());
+}
+
+#[test]
+fn an_entry_of_a_consumer_takes_nothing_that_was_not_asked_for() {
+    let at = OF_REDIS.windows(4).position(|it| it == b"\x03bob").unwrap() + 12;
+    assert_eq!(OF_REDIS[at], 1);
+    // As many as a length of two bytes can say.
+    let many = [&OF_REDIS[..at], b"\x7f\xff", &[1; 16 * 0x3fff]].concat();
+    for granted in 0..5 {
+        let (read, _) = decode_within(&many, &options(&rules()), granted);
+        assert!(read.is_err());
+    }
 }

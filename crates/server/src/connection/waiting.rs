@@ -101,21 +101,36 @@ impl Connection {
     /// Ends the wait of a blocking command and writes its reply. Returns false where it does not
     /// wait for one, or has run its request again and waits on: then the engine has given the right
     /// to end the wait back, and another may have taken it since.
-    pub fn wake(&mut self, wake: Wake, context: &mut WorkerContext<'_, '_>) -> bool {
+    ///
+    /// # Errors
+    /// When the reply is more than the output takes.
+    pub fn wake(
+        &mut self,
+        wake: Wake,
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Result<bool, CloseReason> {
         let expected = match wake {
             Wake::Continued => WaitReason::Server,
             Wake::TimedOut | Wake::Refused | Wake::Served => WaitReason::Blocked,
         };
         if self.wait_reason != Some(expected) || self.is_closing {
-            return false;
+            return Ok(false);
         }
         self.provide_output(context);
+        self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
         let engine = context.shared.runtime.engine();
         let release = engine.wake(&mut self.session, wake, &mut self.output, context.execution);
-        let Some(release) = release else { return false };
+        let Some(release) = release else { return Ok(false) };
         self.release = self.release.max(release);
         self.end_wait();
-        true
+        if self.output.is_over_limit() {
+            return Err(CloseReason::OutputLimit);
+        }
+        if self.output.reference_count() > 0 {
+            self.share_references(context)?;
+        }
+        self.check_output(context)?;
+        Ok(true)
     }
 
     /// Returns whether its request, which has waited for the server, goes on once a pause is over.

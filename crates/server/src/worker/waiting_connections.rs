@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use command::Wake;
 
-use super::Worker;
+use super::{DEFERRED_BYTES_MAX, Worker};
 use crate::connection::WorkerContext;
 use crate::token_table::Token;
 use crate::wait_claim::WaitReason;
@@ -114,15 +114,33 @@ impl Worker<'_> {
     pub(super) fn go_on(&mut self, token: Token, wake: Wake) {
         let Some(member) = self.connections.get_mut(token) else { return };
         self.ended_keys += member.connection.awaited_key_count();
-        if member.connection.wake(wake, &mut context!(self)) {
-            self.waiting.forget(token, std::mem::replace(&mut member.place, WaitPlace::Nowhere));
-            self.queue_turn(token);
-            self.flush_later(token);
-        } else if member.connection.is_to_continue() {
-            member.place = self.waiting.begin(WaitReason::Paused, token, None);
-        } else {
+        match member.connection.wake(wake, &mut context!(self)) {
+            Ok(true) => {
+                let place = std::mem::replace(&mut member.place, WaitPlace::Nowhere);
+                self.waiting.forget(token, place);
+                self.queue_turn(token);
+                self.reply_after_wait(token);
+            }
+            Ok(false) if member.connection.is_to_continue() => {
+                member.place = self.waiting.begin(WaitReason::Paused, token, None);
+            }
             // What it waits with may have grown.
-            self.unreported_bytes += member.connection.count_memory();
+            Ok(false) => self.unreported_bytes += member.connection.count_memory(),
+            Err(end) => self.close(token, end),
+        }
+    }
+
+    /// Sends the reply to a session that has waited, at the end of the round where it is short.
+    fn reply_after_wait(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        let is_long = member.connection.unsent_bytes() > DEFERRED_BYTES_MAX;
+        match is_long && !member.awaits_room {
+            true => self.flush(token),
+            false => self.flush_later(token),
+        }
+        if is_long {
+            // What others get who are woken in this round depends on it.
+            self.report_memory();
         }
     }
 

@@ -1,7 +1,7 @@
 //! XGROUP CREATE: make a group.
 
 use collections::{Group as ConsumerGroup, Stream};
-use keyspace::{StreamPart, WhenAbsent};
+use keyspace::WhenAbsent;
 
 use super::{ENTRIES_READ, KEY, NAME, NO_KEY, POSITION, entries_read, existing, position, syntax};
 use crate::prelude::*;
@@ -61,8 +61,10 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             if !stream.add_group(name, group) {
                 return false;
             }
-            let part = if is_new { StreamPart::Entries } else { StreamPart::Groups };
-            effects.add(part, ("XGROUP|CREATE", ""), || {
+            if is_new {
+                effects.touch();
+            }
+            effects.add(("XGROUP|CREATE", ""), || {
                 let group = stream.group(name).expect("it was made just now");
                 let mut arguments = position_of(name, group);
                 arguments.insert(2, b"MKSTREAM".as_slice().into());

@@ -1,9 +1,8 @@
 //! XGROUP CREATECONSUMER: make a consumer.
 
-use collections::Group as ConsumerGroup;
 use keyspace::WhenAbsent;
 
-use super::{KEY, NAME, check_group};
+use super::{KEY, NAME, existing_group};
 use crate::prelude::*;
 use crate::stream::claims::tell_new_consumer;
 use crate::stream::{CONSUMER, GROUP};
@@ -24,20 +23,19 @@ pub(super) static CREATECONSUMER: Command = Command {
 };
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    check_group(cx, args)?;
     let (name, consumer, now) = (args.at(NAME), args.at(4), cx.view.stamp());
-    let growth = || ConsumerGroup::consumer_growth_bound(consumer);
-    let made =
+    let group = existing_group(cx, args)?;
+    let (is_new, growth) =
+        (group.find_consumer(consumer).is_none(), group.consumer_growth(consumer));
+    if is_new {
+        let growth = || growth;
         cx.view.change_stream(args.key(0), WhenAbsent::Skip, growth, |stream, _, effects| {
             stream.change_group(name, |_, group| {
-                let is_new = group.find_consumer(consumer).is_none();
-                if is_new {
-                    group.add_consumer(consumer, now);
-                    tell_new_consumer(effects, name, consumer);
-                }
-                is_new
+                group.add_consumer(consumer, now);
+                tell_new_consumer(effects, name, consumer);
             })
         })?;
-    reply.integer(i64::from(made.flatten() == Some(true)));
+    }
+    reply.integer(i64::from(is_new));
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! XGROUP DELCONSUMER: remove a consumer.
 
-use keyspace::StreamPart;
-
-use super::{KEY, NAME, check_group};
+use super::{KEY, NAME, existing_group};
 use crate::prelude::*;
 use crate::stream::{CONSUMER, GROUP};
 
@@ -23,12 +21,12 @@ pub(super) static DELCONSUMER: Command = Command {
 };
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    check_group(cx, args)?;
+    existing_group(cx, args)?;
     let (name, consumer) = (args.at(NAME), args.at(4));
     let pending = cx.view.shrink_stream(args.key(0), |stream, effects| {
         stream.change_group(name, |_, group| {
             let Some(index) = group.find_consumer(consumer) else { return 0 };
-            effects.add(StreamPart::Groups, ("XGROUP|DELCONSUMER", ""), || {
+            effects.add(("XGROUP|DELCONSUMER", ""), || {
                 vec![name.to_vec().into(), consumer.to_vec().into()]
             });
             group.remove_consumer(index)

@@ -1,7 +1,5 @@
 //! XGROUP DESTROY: remove a group.
 
-use keyspace::StreamPart;
-
 use super::{KEY, NAME, NO_KEY, existing};
 use crate::prelude::*;
 use crate::stream::GROUP;
@@ -30,7 +28,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         if is_removed {
             // Consumers of the group that wait are refused now.
             effects.wake();
-            effects.add(StreamPart::Groups, ("XGROUP|DESTROY", ""), || vec![name.to_vec().into()]);
+            effects.add(("XGROUP|DESTROY", ""), || vec![name.to_vec().into()]);
         }
         is_removed
     })?;

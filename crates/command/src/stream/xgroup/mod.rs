@@ -6,10 +6,10 @@ mod delconsumer;
 mod destroy;
 mod setid;
 
-use collections::{Log, Stream, StreamId};
+use collections::{Group as ConsumerGroup, Log, Stream, StreamId};
 use keyspace::WrongType;
 
-use super::{INVALID_ID, loose_id, no_group_of, strict_id};
+use super::{loose_id, no_group_of, strict_id};
 use crate::prelude::*;
 use crate::table::help;
 
@@ -60,13 +60,14 @@ static HELP: Command = Command {
     ..help::ROW
 };
 
-/// Checks that the key of `args` and its group are there.
-fn check_group(cx: &WriteContext<'_>, args: Args<'_>) -> Result<(), Unfinished> {
+/// Returns the group of `args`; the error says whether it or the key is not there.
+fn existing_group<'c>(
+    cx: &'c WriteContext<'_>,
+    args: Args<'_>,
+) -> Result<&'c ConsumerGroup, Unfinished> {
     let stream = existing(cx, args)?.ok_or(NO_KEY)?;
-    match stream.group(args.at(NAME)) {
-        Some(_) => Ok(()),
-        None => Err(no_group_of(args.key(0).bytes, args.at(NAME)).into()),
-    }
+    let group = stream.group(args.at(NAME));
+    Ok(group.ok_or_else(|| no_group_of(args.key(0).bytes, args.at(NAME)))?)
 }
 
 fn existing<'c>(cx: &'c WriteContext<'_>, args: Args<'_>) -> Result<Option<&'c Stream>, WrongType> {
@@ -87,7 +88,7 @@ fn position(args: Args<'_>, log: Option<&Log>, is_loose: bool) -> Result<StreamI
     match args.at(4) {
         b"$" => Ok(log.map_or(StreamId::MIN, Log::last_id)),
         _ if is_loose => loose_id(args, 4, 0),
-        _ => strict_id(args, 4).map_err(|_| INVALID_ID),
+        _ => strict_id(args, 4),
     }
 }
 

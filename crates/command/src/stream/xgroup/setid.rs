@@ -1,9 +1,8 @@
 //! XGROUP SETID: set how far a group has read.
 
 use collections::Stream;
-use keyspace::StreamPart;
 
-use super::{ENTRIES_READ, KEY, NAME, POSITION, check_group, entries_read, existing};
+use super::{ENTRIES_READ, KEY, NAME, POSITION, entries_read, existing, existing_group};
 use super::{position, syntax};
 use crate::prelude::*;
 use crate::stream::GROUP;
@@ -33,7 +32,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         read = entries_read(args, index + 1)?;
         index += 2;
     }
-    check_group(cx, args)?;
+    existing_group(cx, args)?;
     if args.len() > 7 {
         return Err(syntax(args).into());
     }
@@ -43,7 +42,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         stream.change_group(name, |_, group| {
             group.set_position(last_id, read);
             let arguments = || position_of(name, group);
-            effects.add(StreamPart::Groups, ("XGROUP|SETID", ""), arguments);
+            effects.add(("XGROUP|SETID", ""), arguments);
         })
     })?;
     reply.ok();

@@ -137,6 +137,7 @@ impl World {
                     database_count: 16,
                     memory_policy: MemoryPolicy::Evict,
                     copies_unlocked: false,
+                    reply_bytes_max: usize::MAX,
                     hasher: self.keyspace.hasher(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
