@@ -15,7 +15,7 @@
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
 //! parameters, hashes are keyed by the caller's seed.
 //! *Not here*: keys, expiry, effects, lack of memory (keyspace); replies (command).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod blob;
 mod chunked;
@@ -27,6 +27,7 @@ mod element;
 mod growth;
 mod hash;
 mod hash_table;
+pub mod hyperloglog;
 mod intset;
 mod list;
 mod listpack;

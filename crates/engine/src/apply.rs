@@ -232,6 +232,7 @@ impl Applier {
             memory_policy: MemoryPolicy::Reserved { overshoot_bytes_max: u64::MAX },
             copies_unlocked: false,
             hasher: keyspace.hasher(),
+            admits_writes: true,
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),
         };

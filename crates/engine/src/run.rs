@@ -748,6 +748,7 @@ pub(crate) fn write_context<'g>(
         memory_policy,
         copies_unlocked,
         hasher: keyspace.hasher(),
+        admits_writes: keyspace.admission().refused().is_none(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),
     }

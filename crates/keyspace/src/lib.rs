@@ -2,8 +2,8 @@
 //!
 //! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to access data,
 //! `view.rs` reads and `write.rs` changes one database through a guard, with `lists.rs`,
-//! `hashes.rs`, `sets.rs`, `sorted_sets.rs` and `streams.rs` for collections; `relocate.rs` moves
-//! values to other keys and databases, `restore.rs` turns values into bytes and back, `access.rs`
+//! `hashes.rs`, `sets.rs`, `sorted_sets.rs` and `streams.rs` for collections and
+//! `string_changes.rs` for strings that have a format; `relocate.rs` moves values to other keys and databases, `restore.rs` turns values into bytes and back, `access.rs`
 //! works on the whole keyspace; `shard.rs` is what a lock protects, `store.rs` its collections,
 //! `published.rs` what any thread may read without the lock. `recorder.rs` hands changes to the
 //! sink, and makes one record of several. `expire.rs`, `eviction.rs`, `memory_limit.rs`,
@@ -59,6 +59,7 @@ mod shard_set;
 mod sorted_sets;
 mod store;
 mod streams;
+mod string_changes;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -97,5 +98,6 @@ pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
 pub use streams::{StreamEffects, StreamPart};
+pub use string_changes::StringChange;
 pub use view::{PrivateCopies, ReadView, WrongType};
 pub use write::{Refusal, WriteView};

@@ -89,6 +89,8 @@ pub enum Group {
     Stream,
     /// Strings as bits.
     Bitmap,
+    /// Strings that count different elements.
+    HyperLogLog,
     /// The session.
     Connection,
     /// The server.
@@ -148,6 +150,9 @@ impl Command {
     pub const fn effective_flags(&self) -> Flags {
         match self.handler {
             Handler::Read(_) => self.flags.with(Flags::READONLY),
+            Handler::Write(_) if self.flags.contains(Flags::MAY_REPLICATE) => {
+                self.flags.with(Flags::READONLY)
+            }
             Handler::Write(_) => self.flags.with(Flags::WRITE),
             _ => self.flags,
         }
@@ -315,6 +320,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Stream => "stream",
             Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
@@ -322,7 +328,7 @@ impl Group {
     }
 
     /// How many groups have keys of a type of their own.
-    pub const KEY_AFFINITIES: u64 = 6;
+    pub const KEY_AFFINITIES: u64 = 7;
 
     /// Returns a number below [`Group::KEY_AFFINITIES`] for the type of key that the group works
     /// on: generators give each type keys of its own, most times.
@@ -334,6 +340,7 @@ impl Group {
             Group::SortedSet => Some(3),
             Group::Hash => Some(4),
             Group::Stream => Some(5),
+            Group::HyperLogLog => Some(6),
             _ => None,
         }
     }
@@ -349,6 +356,7 @@ impl Group {
             Group::Hash => Categories::HASH,
             Group::Stream => Categories::STREAM,
             Group::Bitmap => Categories::BITMAP,
+            Group::HyperLogLog => Categories::HYPERLOGLOG,
             Group::Connection => Categories::CONNECTION,
             Group::Server => Categories::NONE,
             Group::Transactions => Categories::TRANSACTION,

@@ -138,6 +138,7 @@ impl World {
                     memory_policy: MemoryPolicy::Evict,
                     copies_unlocked: false,
                     hasher: self.keyspace.hasher(),
+                    admits_writes: self.keyspace.admission().refused().is_none(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
                 };
