@@ -34,7 +34,7 @@ pub use sparse::{Run, Runs};
 
 use dense::{DENSE_BYTES, register, with_register};
 use element::Hit;
-use sparse::{Cursor, Outcome};
+use sparse::{Cursor, Found, Outcome};
 
 /// The number of registers.
 pub const REGISTER_COUNT: usize = 1 << INDEX_BITS;
@@ -212,6 +212,11 @@ impl<'v> HyperLogLog<'v> {
         Ok(())
     }
 
+    /// Returns the length of what is behind the header, in bytes.
+    pub fn body_bytes(&self) -> usize {
+        self.body().len()
+    }
+
     /// Returns the value of register `index`, of a dense one.
     ///
     /// # Panics
@@ -255,9 +260,11 @@ pub fn add<'e>(
 ) -> Result<Added, Flaw> {
     let Some(value) = value else {
         write_empty(memory);
-        let is_dense = add_to_copy(elements, sparse_bytes_max, memory)?.is_dense;
+        let mut change = CopyChange { first: None, is_dense: false };
+        change.add(elements, sparse_bytes_max, memory)?;
         memory[VALIDITY_AT] |= NOT_VALID;
-        return Ok(Added { edit: Edit::Whole, has_changed: true, is_converted: is_dense });
+        let is_converted = change.is_dense;
+        return Ok(Added { edit: Edit::Whole, has_changed: true, is_converted });
     };
     let log = HyperLogLog::parse(value)?;
     match log.dense() {
@@ -299,19 +306,32 @@ fn add_in_place<'e>(
     Added { edit: Edit::Bytes(changes), has_changed: true, is_converted: false }
 }
 
-/// Adds elements to a copy of a value.
+/// Adds elements to a copy of a value; what a sparse one has had is not copied for them.
 fn add_to_value<'e>(
     value: &[u8],
     form: Form,
-    elements: impl Iterator<Item = &'e [u8]>,
+    mut elements: impl Iterator<Item = &'e [u8]>,
     sparse_bytes_max: u64,
     memory: &mut Vec<u8>,
 ) -> Result<Added, Flaw> {
+    let mut lower = None;
+    if form == Form::Sparse {
+        lower = find_lower(value, elements.by_ref())?;
+        if lower.is_none() {
+            return Ok(Added::NOTHING);
+        }
+    }
     memory.clear();
     memory.extend_from_slice(value);
-    let CopyChange { first, is_dense } = add_to_copy(elements, sparse_bytes_max, memory)?;
-    let Some(first) = first else { return Ok(Added::NOTHING) };
-    let is_converted = is_dense && form == Form::Sparse;
+    let mut change = CopyChange { first: None, is_dense: form == Form::Dense };
+    if let Some((hit, found)) = lower {
+        let mut cursor = Cursor::START;
+        let outcome = sparse::raise_found(memory, &mut cursor, &found, hit, sparse_bytes_max);
+        change.follow(outcome, hit, memory)?;
+    }
+    change.add(elements, sparse_bytes_max, memory)?;
+    let Some(first) = change.first else { return Ok(Added::NOTHING) };
+    let is_converted = change.is_dense && form == Form::Sparse;
     let edit = match is_converted {
         true => Edit::Whole,
         false if value[VALIDITY_AT] & NOT_VALID == 0 => Edit::From(VALIDITY_AT),
@@ -319,6 +339,20 @@ fn add_to_value<'e>(
     };
     memory[VALIDITY_AT] |= NOT_VALID;
     Ok(Added { edit, has_changed: true, is_converted })
+}
+
+/// Returns the first of `elements` that raises a register of the sparse `value`, and its run.
+fn find_lower<'e>(
+    value: &[u8],
+    mut elements: impl Iterator<Item = &'e [u8]>,
+) -> Result<Option<(Hit, Found)>, Flaw> {
+    elements
+        .find_map(|element| {
+            let hit = Hit::of(element);
+            let found = sparse::find_lower(value, Cursor::START, hit).transpose()?;
+            Some(found.map(|found| (hit, found)))
+        })
+        .transpose()
 }
 
 /// What adding elements to a copy has changed.
@@ -329,34 +363,51 @@ struct CopyChange {
     is_dense: bool,
 }
 
-/// Adds elements to the value in `memory`.
-fn add_to_copy<'e>(
-    elements: impl Iterator<Item = &'e [u8]>,
-    sparse_bytes_max: u64,
-    memory: &mut Vec<u8>,
-) -> Result<CopyChange, Flaw> {
-    let mut change = CopyChange { first: None, is_dense: memory[FORM_AT] == 0 };
-    let mut note = |at: usize| change.first = Some(change.first.map_or(at, |first| first.min(at)));
-    for element in elements {
-        let hit = Hit::of(element);
-        if !change.is_dense {
-            let mut cursor = Cursor::START;
-            match sparse::raise(memory, &mut cursor, hit, sparse_bytes_max)? {
-                Outcome::Kept => continue,
-                Outcome::Raised { at } => {
-                    note(at);
-                    continue;
+impl CopyChange {
+    /// Adds elements to the value in `memory`.
+    fn add<'e>(
+        &mut self,
+        elements: impl Iterator<Item = &'e [u8]>,
+        sparse_bytes_max: u64,
+        memory: &mut Vec<u8>,
+    ) -> Result<(), Flaw> {
+        for element in elements {
+            let hit = Hit::of(element);
+            match self.is_dense {
+                true => self.raise_dense(hit, memory),
+                false => {
+                    let mut cursor = Cursor::START;
+                    let outcome = sparse::raise(memory, &mut cursor, hit, sparse_bytes_max)?;
+                    self.follow(outcome, hit, memory)?;
                 }
-                Outcome::TooLarge => make_dense(memory)?,
             }
-            change.is_dense = true;
         }
-        let at = dense::offset_of(usize::from(hit.index));
+        Ok(())
+    }
+
+    /// Notes what `hit` has come to in the sparse form, or raises its register in the dense one.
+    fn follow(&mut self, outcome: Outcome, hit: Hit, memory: &mut Vec<u8>) -> Result<(), Flaw> {
+        match outcome {
+            Outcome::Kept => {}
+            Outcome::Raised { at } => self.note(at),
+            Outcome::TooLarge => {
+                make_dense(memory)?;
+                self.is_dense = true;
+                self.raise_dense(hit, memory);
+            }
+        }
+        Ok(())
+    }
+
+    fn raise_dense(&mut self, hit: Hit, memory: &mut [u8]) {
         if dense::raise(&mut memory[HEADER_BYTES..], hit) {
-            note(HEADER_BYTES + at);
+            self.note(HEADER_BYTES + dense::offset_of(usize::from(hit.index)));
         }
     }
-    Ok(change)
+
+    fn note(&mut self, at: usize) {
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+    }
 }
 
 /// Writes to `memory` a value with `registers`, which are at least those of `target`, and returns

@@ -91,10 +91,10 @@ impl Words {
         if request.is_empty() { vec![b"nothing".to_vec()] } else { request }
     }
 
-    /// Returns a request that gives a collection many parts, or takes many, so that it changes its
-    /// encoding.
+    /// Returns a request that gives a collection or a HyperLogLog many parts, or takes many, so that
+    /// it changes its encoding.
     pub fn filling(&mut self) -> Request {
-        const SHAPES: [(&str, Group, usize); 9] = [
+        const SHAPES: [(&str, Group, usize); 11] = [
             ("RPUSH", Group::List, 1),
             ("LPUSH", Group::List, 1),
             ("SADD", Group::Set, 1),
@@ -104,6 +104,8 @@ impl Words {
             ("SREM", Group::Set, 1),
             ("HDEL", Group::Hash, 1),
             ("ZREM", Group::SortedSet, 1),
+            ("PFADD", Group::HyperLogLog, 1),
+            ("PFADD", Group::HyperLogLog, 1),
         ];
         let (name, group, words_per_part) = self.prng.pick(&SHAPES);
         self.affinity = group.key_affinity();
@@ -125,6 +127,19 @@ impl Words {
                 request.push(self.string());
             }
         }
+        request
+    }
+
+    /// Returns a request that changes a byte of a HyperLogLog, if its key holds one: that of its
+    /// form, those that are kept as they are, or those of its count. Where runs are no longer those of
+    /// all registers the servers differ in what they have added before they find out;
+    /// compat/scripts/hyperloglogs.txt has them.
+    pub fn damaging(&mut self) -> Request {
+        self.affinity = Group::HyperLogLog.key_affinity();
+        let offset = self.prng.pick(&[4, 5, 8, 9, 14, 15]);
+        let byte = self.prng.pick(&[0, 1, 2, 0x7f, 0x80, 0xff]);
+        let mut request = vec![b"SETRANGE".to_vec(), self.key()];
+        request.extend([offset.to_string().into_bytes(), vec![byte]]);
         request
     }
 

@@ -11,8 +11,6 @@
 //!
 //! Source: Redis, hllSparseSet.
 
-use std::ops::ControlFlow;
-
 use super::element::Hit;
 use super::estimate::{Histogram, Tally};
 use super::registers::Registers;
@@ -238,12 +236,12 @@ impl Cursor {
         Cursor { place: Place { at: HEADER_BYTES, first: 0 }, before: Before::None };
 }
 
-/// The run that has a register, and the two before it.
-struct Found {
+/// The run that has a register.
+pub(super) struct Found {
     place: Place,
     run: Run,
-    before: Before,
-    before_that: Before,
+    /// At least two runs before it, if there are.
+    anchor: Cursor,
 }
 
 /// Raises a register of `value`, header included, which is to have at most `bytes_max` bytes if it
@@ -254,80 +252,129 @@ pub(super) fn raise(
     hit: Hit,
     bytes_max: u64,
 ) -> Result<Outcome, Flaw> {
+    match find_lower(value, *cursor, hit)? {
+        Some(found) => Ok(raise_found(value, cursor, &found, hit, bytes_max)),
+        None => Ok(Outcome::Kept),
+    }
+}
+
+/// Returns the run of `value` that has a register, which is not before `cursor`; none where it is
+/// as high as it is to be.
+#[inline]
+pub(super) fn find_lower(value: &[u8], cursor: Cursor, hit: Hit) -> Result<Option<Found>, Flaw> {
+    let found = find(value, cursor, usize::from(hit.index))?;
+    let is_kept = matches!(found.run, Run::Values(value, _) if value >= hit.run);
+    Ok((!is_kept).then_some(found))
+}
+
+/// As [`raise`], of a register of the run that was found in `value` as it is.
+pub(super) fn raise_found(
+    value: &mut Vec<u8>,
+    cursor: &mut Cursor,
+    found: &Found,
+    hit: Hit,
+    bytes_max: u64,
+) -> Outcome {
     if hit.run > VALUE_MAX {
-        return Ok(Outcome::TooLarge);
+        return Outcome::TooLarge;
     }
-    let mut found = find(value, *cursor, usize::from(hit.index))?;
-    if matches!(found.before, Before::Unknown) {
-        found = find(value, Cursor::START, usize::from(hit.index))?;
-    }
-    let before = match found.before {
-        Before::At(place) => Some(Cursor { place, before: found.before_that }),
-        Before::None | Before::Unknown => None,
-    };
-    *cursor = before.unwrap_or(Cursor::START);
-    if matches!(found.run, Run::Values(value, _) if value >= hit.run) {
-        return Ok(Outcome::Kept);
-    }
-    let runs = split(&found, hit);
     let Place { at, .. } = found.place;
+    let [mut before, mut before_that] = runs_before(value, found.anchor, at);
+    if matches!(before, Before::Unknown) {
+        [before, before_that] = runs_before(value, Cursor::START, at);
+    }
+    let runs = split(found, hit);
     let (old, new) = (found.run.bytes(), runs.as_slice());
     let length = value.len() + new.len() - old;
     if new.len() > old && length as u64 > bytes_max {
-        return Ok(Outcome::TooLarge);
+        return Outcome::TooLarge;
     }
+    *cursor = match before {
+        Before::At(place) => Cursor { place, before: before_that },
+        Before::None | Before::Unknown => Cursor::START,
+    };
     replace(value, at, old, new);
     let joined = join(value, cursor.place.at);
-    Ok(Outcome::Raised { at: joined.map_or(at, |joined| joined.min(at)) })
+    Outcome::Raised { at: joined.map_or(at, |joined| joined.min(at)) }
 }
 
 /// Returns the run of `value` that has register `index`, which is not before `cursor`.
 #[inline]
 fn find(value: &[u8], cursor: Cursor, index: usize) -> Result<Found, Flaw> {
-    let Cursor { mut place, mut before } = cursor;
-    let mut before_that = Before::Unknown;
+    let mut place = cursor.place;
+    // Where the last three stretches began, of one run at least: the runs before are only looked
+    // for where they are needed.
+    let mut anchors = [cursor; 3];
+    let mut note = |place| {
+        anchors = [anchors[1], anchors[2], Cursor { place, before: Before::Unknown }];
+        anchors[0]
+    };
     loop {
-        if let ControlFlow::Continue((next, last_two)) = pass_block(value, place, index) {
+        while let Some(next) = pass_block(value, place, index) {
+            note(place);
             place = next;
-            [before_that, before] = last_two.map(Before::At);
-            continue;
         }
-        let byte = *value.get(place.at).ok_or(Flaw::Corrupt)?;
-        let next = match is_long(byte) {
-            true => *value.get(place.at + 1).ok_or(Flaw::Corrupt)?,
-            false => 0,
-        };
-        let run = Run::of(byte, next);
-        let end = place.first + run.length();
-        if index < end {
-            return Ok(Found { place, run, before, before_that });
+        let anchor = if place.at == cursor.place.at { cursor } else { note(place) };
+        // Up to a run of two bytes, as that is why no block is passed, or to the one in question.
+        for _ in 0..BLOCK {
+            let run = run_at(value, place.at)?;
+            let end = place.first + run.length();
+            if index < end {
+                return Ok(Found { place, run, anchor });
+            }
+            place = Place { at: place.at + run.bytes(), first: end };
+            if matches!(run, Run::LongZeroes(_)) {
+                break;
+            }
         }
-        (before_that, before) = (before, Before::At(place));
-        place = Place { at: place.at + run.bytes(), first: end };
     }
 }
 
+fn run_at(value: &[u8], at: usize) -> Result<Run, Flaw> {
+    let byte = *value.get(at).ok_or(Flaw::Corrupt)?;
+    let next = if is_long(byte) { *value.get(at + 1).ok_or(Flaw::Corrupt)? } else { 0 };
+    Ok(Run::of(byte, next))
+}
+
+/// Returns the run before the one at `at`, and the one before that, as far as they lie behind
+/// `anchor`.
+fn runs_before(value: &[u8], anchor: Cursor, at: usize) -> [Before; 2] {
+    let Cursor { mut place, mut before } = anchor;
+    let mut before_that = Before::Unknown;
+    while place.at < at {
+        let run = run_at(value, place.at).expect("a run behind it was found");
+        (before_that, before) = (before, Before::At(place));
+        place = Place { at: place.at + run.bytes(), first: place.first + run.length() };
+    }
+    [before, before_that]
+}
+
 /// Passes a block of runs that all lie before register `index` and have one byte each; returns
-/// where the next begins, and the last two.
+/// where the next begins.
 #[inline]
-fn pass_block(value: &[u8], place: Place, index: usize) -> ControlFlow<(), (Place, [Place; 2])> {
-    let Some(block) = value.get(place.at..).and_then(|rest| rest.first_chunk::<BLOCK>()) else {
-        return ControlFlow::Break(());
-    };
-    let (mut sum, mut has_long) = (0, false);
-    for &byte in block {
-        has_long |= is_long(byte);
-        sum += span(byte) as u16;
+fn pass_block(value: &[u8], place: Place, index: usize) -> Option<Place> {
+    let (block, _) = value.get(place.at..)?.split_first_chunk::<BLOCK>()?;
+    let end = place.first + block_span(block)?;
+    (end <= index).then_some(Place { at: place.at + BLOCK, first: end })
+}
+
+/// Returns how many registers the runs of `block` have; none where one of them has two bytes.
+#[inline(always)]
+fn block_span(block: &[u8; BLOCK]) -> Option<usize> {
+    /// The lowest bit of each byte.
+    const LOW: u128 = u128::MAX / 0xff;
+    /// The lower byte of each two.
+    const EVEN: u128 = u128::MAX / 0xffff * 0xff;
+    let bytes = u128::from_le_bytes(*block);
+    let values = bytes >> 7 & LOW;
+    if bytes >> 6 & LOW & !values != 0 {
+        return None;
     }
-    let end = place.first + usize::from(sum);
-    if has_long || end > index {
-        return ControlFlow::Break(());
-    }
-    let last = Place { at: place.at + BLOCK - 1, first: end - span(block[BLOCK - 1]) };
-    let first = last.first - span(block[BLOCK - 2]);
-    let last_but_one = Place { at: last.at - 1, first };
-    let next = Place { at: place.at + BLOCK, first: end };
-    ControlFlow::Continue((next, [last_but_one, last]))
+    // Of six bits those of values count two alone.
+    let lengths = bytes & LOW * 0x3f & !(values * 0x3c);
+    let pairs = (lengths & EVEN) + (lengths >> 8 & EVEN);
+    let sum = |pairs: u64| pairs.wrapping_mul(u64::MAX / 0xffff) >> 48;
+    Some((sum(pairs as u64) + sum((pairs >> 64) as u64)) as usize + BLOCK)
 }
 
 /// Returns the runs that the one that was found becomes.

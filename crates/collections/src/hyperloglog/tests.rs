@@ -164,7 +164,7 @@ fn check_kernels(
     tally_count
 }
 
-const ROUNDS: usize = if cfg!(miri) { 2 } else { 300 };
+const ROUNDS: usize = if cfg!(miri) { 1 } else { 300 };
 
 #[test]
 fn the_portable_kernels_agree_with_single_registers() {
