@@ -6,9 +6,9 @@ use crate::prelude::*;
 
 pub(super) static PFSELFTEST: Command = Command {
     name: "pfselftest",
-    summary: "Counts a million elements, and tells whether the result is as it should be.",
+    summary: "Counts 100,000 elements, and tells whether the result is as it should be.",
     since: "2.8.9",
-    complexity: "O(1), some tens of milliseconds",
+    complexity: "O(1), a few milliseconds",
     group: Group::HyperLogLog,
     arity: Arity::exactly(1),
     flags: Flags::ADMIN,
