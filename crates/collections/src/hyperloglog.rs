@@ -116,7 +116,7 @@ impl Added {
 }
 
 impl ByteChanges {
-    /// Returns the changes, by ascending offset where they are those of a count.
+    /// Returns the changes.
     pub fn as_slice(&self) -> &[(u64, u8)] {
         &self.0
     }
@@ -306,7 +306,7 @@ fn add_in_place<'e>(
     Added { edit: Edit::Bytes(changes), has_changed: true, is_converted: false }
 }
 
-/// Adds elements to a copy of a value; what a sparse one has had is not copied for them.
+/// Adds elements to a copy of a value; a sparse one is copied once an element changes it.
 fn add_to_value<'e>(
     value: &[u8],
     form: Form,
@@ -458,16 +458,8 @@ fn store_sparse(
     Ok(true)
 }
 
-const EMPTY_HEADER: [u8; HEADER_BYTES] = {
-    let mut header = [0; HEADER_BYTES];
-    let mut index = 0;
-    while index < MAGIC.len() {
-        header[index] = MAGIC[index];
-        index += 1;
-    }
-    header[FORM_AT] = 1;
-    header
-};
+/// Of the sparse form, with a count of 0 that is valid.
+const EMPTY_HEADER: [u8; HEADER_BYTES] = *b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0";
 
 fn header_of(value: &[u8]) -> [u8; HEADER_BYTES] {
     *value.first_chunk().expect("the value has a header")
