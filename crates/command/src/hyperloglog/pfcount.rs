@@ -1,5 +1,6 @@
 //! PFCOUNT: how many different elements there have been.
 
+use std::convert::Infallible;
 use std::iter;
 
 use collections::hyperloglog::{HyperLogLog, Registers, keep_count};
@@ -63,9 +64,9 @@ fn count_one(cx: &mut WriteContext<'_>, args: Args<'_>) -> Result<u64, Unfinishe
         false => {
             let kept = cx.view.change_string(key, |_, change| {
                 change.add(("PFCOUNT", NO_EVENT), iter::empty());
-                Ok::<_, CommandError>((keep_count(count), ()))
+                Ok::<_, Infallible>((keep_count(count), ()))
             });
-            kept.map(drop)
+            kept.map(|Ok(())| ())
         }
     };
     match kept {
