@@ -1,9 +1,9 @@
 //! Any string as a HyperLogLog: it is refused, or has the registers that its bytes say, in either
 //! form, before and after elements are added to it.
 //!
-//! The first byte is the longest that it may be as runs, in units of 16 bytes; the second one is the
-//! number of elements, which follow, each a byte for its length and so many bytes. The rest is the
-//! string: its header where the first two have their highest bits set, else all behind a header.
+//! The first byte is the longest that it may be as runs, in units of 16 bytes; the second one is
+//! the number of elements, which follow, each a byte for its length and so many bytes. The rest is
+//! the string: all of it where the highest bits of both are set, else what is behind a header.
 #![no_main]
 
 #[path = "../step.rs"]

@@ -5,7 +5,7 @@
 //! byte 0   4 magic        HYLL
 //! byte 4   1 form         0: dense, 1: sparse
 //! byte 5   3 unused       kept as they are found
-//! byte 8   8 count        little-endian, as it was when it was asked for; highest bit: not any more
+//! byte 8   8 count        little-endian, as it was asked for last; highest bit: not valid any more
 //! byte 16    registers    dense: 16,384 of 6 bits; sparse: runs of registers that are alike
 //! ```
 //!
@@ -411,8 +411,8 @@ impl CopyChange {
 }
 
 /// Writes to `memory` a value with `registers`, which are at least those of `target`, and returns
-/// how that changes, if it is there: in the dense form if that is asked for, or where the sparse one
-/// would have more than `sparse_bytes_max`.
+/// how that changes, if it is there: in the dense form if that is asked for, or where the sparse
+/// one would have more than `sparse_bytes_max`.
 ///
 /// # Errors
 /// [`Flaw`], of `target`.

@@ -91,8 +91,8 @@ impl Words {
         if request.is_empty() { vec![b"nothing".to_vec()] } else { request }
     }
 
-    /// Returns a request that gives a collection or a HyperLogLog many parts, or takes many, so that
-    /// it changes its encoding.
+    /// Returns a request that gives a collection or a HyperLogLog many parts, or takes many, so
+    /// that it changes its encoding.
     pub fn filling(&mut self) -> Request {
         const SHAPES: [(&str, Group, usize); 11] = [
             ("RPUSH", Group::List, 1),
@@ -131,8 +131,8 @@ impl Words {
     }
 
     /// Returns a request that changes a byte of a HyperLogLog, if its key holds one: that of its
-    /// form, those that are kept as they are, or those of its count. Where runs are no longer those of
-    /// all registers the servers differ in what they have added before they find out;
+    /// form, those that are kept as they are, or those of its count. Where runs are no longer those
+    /// of all registers the servers differ in what they have added before they find out;
     /// compat/scripts/hyperloglogs.txt has them.
     pub fn damaging(&mut self) -> Request {
         self.affinity = Group::HyperLogLog.key_affinity();

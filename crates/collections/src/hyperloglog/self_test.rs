@@ -14,8 +14,8 @@ const ELEMENTS: u64 = 100_000;
 /// Standard deviations by which a count may be off. Redis allows as many.
 const DEVIATIONS_MAX: f64 = 6.0;
 
-/// Sets and reads registers, and counts elements, by the ways that commands take and by the portable
-/// one. Takes a few milliseconds.
+/// Sets and reads registers, and counts elements, by the ways that commands take and by the
+/// portable one. Takes a few milliseconds.
 ///
 /// # Errors
 /// What was found, and what was expected.

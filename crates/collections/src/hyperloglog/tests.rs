@@ -1,3 +1,5 @@
+//! Values against models of single registers, and what is no value.
+
 use base::prng::Prng;
 
 use super::dense::REGISTER_MAX;

@@ -40,7 +40,7 @@ pub struct WriteContext<'c> {
     pub copies_unlocked: bool,
     /// Makes keys out of bytes.
     pub hasher: &'c KeyHasher,
-    /// Whether a command that reads may keep what it has worked out: not while no write is admitted.
+    /// Whether a command that reads may keep what it has worked out: not while writes are refused.
     pub admits_writes: bool,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,

@@ -19,7 +19,8 @@ pub(super) static PFCOUNT: Command = Command {
     arity: Arity::at_least(2),
     flags: Flags::MAY_REPLICATE.with(Flags::EFFECT),
     keys: &[KeySpec::all_from(1, KeyFlags::RW.with(KeyFlags::ACCESS)).note(
-        "RW because it may change the internal representation of the key, and propagate to replicas",
+        "RW because it may change the internal representation of the key, and propagate to \
+         replicas",
     )],
     args: &[Arg::key("key").multiple()],
     example: "> PFADD monday ann bob\n(integer) 1\n\
