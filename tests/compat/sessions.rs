@@ -213,6 +213,19 @@ fn a_broken_request_behind_a_wait_is_told_of_after_it() {
 }
 
 #[test]
+fn a_pause_of_writes_holds_what_may_keep_a_count() {
+    on_both(|server| {
+        let (mut admin, mut reader) = (server.tcp(), server.tcp());
+        admin.call("PFADD k a");
+        admin.call("CLIENT PAUSE 100000 WRITE");
+        send(&mut reader, &["PFCOUNT k"]);
+        poll_blocked(&mut admin, 1);
+        admin.call("CLIENT UNPAUSE");
+        assert_eq!(read(&mut reader), ":1\r\n");
+    });
+}
+
+#[test]
 fn a_pause_of_writes_holds_writes_in_order_and_nothing_else() {
     on_both(|server| {
         let mut admin = server.tcp();

@@ -83,7 +83,7 @@ const WRITTEN: [&str; 46] = [
 ];
 
 /// The keys that requests find.
-const KEYS: [(&str, Made); 9] = [
+const KEYS: [(&str, Made); 10] = [
     ("big", Made::String(24_000_000)),
     ("long", Made::String(4_000_000)),
     ("other", Made::String(3_000_000)),
@@ -93,6 +93,7 @@ const KEYS: [(&str, Made); 9] = [
     ("sorted", Made::Collection("ZADD")),
     ("hash", Made::Collection("HSET")),
     ("stream", Made::Collection("XADD")),
+    ("count", Made::Collection("PFADD")),
 ];
 /// Leaves of the limit so much where it is there, and not twice as much.
 const FILLER: &str = "filler";
@@ -163,6 +164,7 @@ impl Draw for Large {
             Group::Set => &["set", "new"],
             Group::SortedSet | Group::Geo => &["sorted", "new"],
             Group::Stream => &["stream", "new"],
+            Group::HyperLogLog => &["count", "big", "new"],
             Group::Hash => &["hash", "new"],
             _ => &["big", "list", "set", "sorted", "hash", "new"],
         };

@@ -18,6 +18,7 @@ mod grow;
 mod held;
 mod large;
 mod maintain;
+mod patched;
 mod rewritten;
 mod sourced;
 mod spill;

@@ -13,10 +13,12 @@
 //! no other connection uses. So a command that deletes its key has one to delete.
 
 mod collections;
+mod hyperloglogs;
 
 use crate::workload::Due;
 
 pub use collections::{COLLECTIONS, FILLS, LARGE_COLLECTIONS};
+pub use hyperloglogs::{HYPERLOGLOGS, UNION_COUNTS, UNIONS};
 
 /// What a load repeats.
 #[derive(Debug, PartialEq, Eq)]
@@ -174,7 +176,7 @@ pub static LARGE: &[Recipe] = &[
     one("LCS 1 MiB, 16 B IDX", &[("LCS line:1 big:1 IDX", ARRAY)]),
 ];
 
-/// A key that [`LARGE`], [`COLLECTIONS`] or [`LARGE_COLLECTIONS`] names.
+/// A key that [`LARGE`] or another list names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     pub key: &'static str,
@@ -202,6 +204,8 @@ pub enum Content {
     Places(usize),
     /// A stream of so many entries of three short fields.
     Entries { count: usize },
+    /// A HyperLogLog of so many elements, numbered from `first` on.
+    Counted { first: usize, count: usize },
 }
 
 const MEBIBYTE: usize = 1 << 20;
@@ -210,8 +214,8 @@ const fn members(key: &'static str, text: &'static str, (first, count): (usize, 
     Fixture { key, content: Content::Members { text, first, count } }
 }
 
-/// The keys that [`LARGE`], [`COLLECTIONS`] and [`LARGE_COLLECTIONS`] name.
-pub const FIXTURES: [Fixture; 22] = [
+/// The keys that [`LARGE`] and others name.
+pub const FIXTURES: [Fixture; 26] = [
     Fixture { key: "big:1", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:2", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:3", content: Content::Letters(MEBIBYTE - 4321) },
@@ -234,6 +238,10 @@ pub const FIXTURES: [Fixture; 22] = [
     Fixture { key: "rank:2", content: Content::Ranked { first: 500, count: 1_000 } },
     Fixture { key: "map:1", content: Content::Places(10_000) },
     Fixture { key: "log:1", content: Content::Entries { count: 1_000 } },
+    Fixture { key: "uni:1", content: Content::Counted { first: 0, count: 50_000 } },
+    Fixture { key: "uni:2", content: Content::Counted { first: 25_000, count: 50_000 } },
+    Fixture { key: "uni:3", content: Content::Counted { first: 50_000, count: 50_000 } },
+    Fixture { key: "few:3", content: Content::Counted { first: 0, count: 1_000 } },
 ];
 
 impl Fixture {
@@ -288,6 +296,10 @@ impl Fixture {
                 });
                 ("GEOADD", places.map(String::into_bytes).collect())
             }
+            Content::Counted { first, count } => {
+                let elements = (first..first + count).map(|number| format!("element:{number}"));
+                ("PFADD", elements.map(String::into_bytes).collect())
+            }
             Content::Entries { .. } => unreachable!("each entry has a request of its own"),
         };
         [command.into(), self.key.into()].into_iter().chain(parts).collect()
@@ -300,7 +312,8 @@ pub fn named(text: &str) -> Option<&'static Recipe> {
 }
 
 fn all() -> impl Iterator<Item = &'static Recipe> {
-    [SMALL, COLLECTIONS, LARGE, LARGE_COLLECTIONS, COUNTED].into_iter().flatten()
+    let small = [SMALL, COLLECTIONS, HYPERLOGLOGS, UNION_COUNTS, UNIONS];
+    small.into_iter().chain([LARGE, LARGE_COLLECTIONS, COUNTED]).flatten()
 }
 
 fn slug(name: &str) -> String {
@@ -325,7 +338,8 @@ mod tests {
     fn keys_without_a_star_are_fixtures_or_targets() {
         let is_known =
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
-        for (request, _) in LARGE.iter().chain(LARGE_COLLECTIONS).flat_map(|recipe| recipe.steps) {
+        let lists = [LARGE, LARGE_COLLECTIONS, UNION_COUNTS, UNIONS];
+        for (request, _) in lists.into_iter().flatten().flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
             let has_word_first =
                 ["BITOP", "SINTERCARD", "XREAD", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
@@ -340,7 +354,8 @@ mod tests {
                 Content::Letters(bytes) | Content::Same(bytes, _) => (request[2].len(), bytes),
                 Content::Members { count, .. }
                 | Content::Elements(count)
-                | Content::Numbers(count) => (request.len() - 2, count),
+                | Content::Numbers(count)
+                | Content::Counted { count, .. } => (request.len() - 2, count),
                 Content::Fields(count) | Content::Ranked { count, .. } => {
                     ((request.len() - 2) / 2, count)
                 }

@@ -73,6 +73,14 @@ pub static PIPELINED: Bound = Bound { name: "pipeline 16", least_percent: 130, m
 /// Commands on collections in batches of 16.
 pub static COLLECTIONS_PIPELINED: Bound =
     Bound { name: "collections, pipeline 16", least_percent: 130, mean_percent: 220 };
+/// Commands on one HyperLogLog in batches of 16.
+pub static HYPERLOGLOGS: Bound =
+    Bound { name: "HyperLogLogs, pipeline 16", least_percent: 130, mean_percent: 130 };
+/// PFCOUNT of several dense HyperLogLogs.
+pub static UNION_COUNTS: Bound =
+    Bound { name: "PFCOUNT of several", least_percent: 300, mean_percent: 300 };
+/// PFMERGE of dense HyperLogLogs.
+pub static UNIONS: Bound = Bound { name: "PFMERGE", least_percent: 500, mean_percent: 500 };
 /// Commands whose time is that of their loop over a large value.
 pub static LARGE: Bound = Bound { name: "large values", least_percent: 100, mean_percent: 100 };
 /// Commands whose time is that of their loop over a collection.
@@ -209,8 +217,14 @@ fn command_rows(connections: usize) -> Vec<Row> {
     let small = small.map(|operation| (operation, &PIPELINED));
     let collections =
         recipes(recipes::COLLECTIONS).map(|operation| (operation, &COLLECTIONS_PIPELINED));
+    let counts = recipes(recipes::HYPERLOGLOGS).map(|operation| (operation, &HYPERLOGLOGS));
+    let union_counts = recipes(recipes::UNION_COUNTS).map(|operation| (operation, &UNION_COUNTS));
+    let unions = recipes(recipes::UNIONS).map(|operation| (operation, &UNIONS));
     let mut rows: Vec<Row> = small
         .chain(collections)
+        .chain(counts)
+        .chain(union_counts)
+        .chain(unions)
         .flat_map(|(operation, pipelined)| {
             [(1, &ALONE), (16, pipelined)]
                 .map(|(pipeline, bound)| row(operation, pipeline, bound, connections))
@@ -246,7 +260,9 @@ mod tests {
     #[test]
     fn rows_have_names_of_their_own() {
         let both = [Transport::Unix, Transport::Tcp];
-        let small = COMMANDS.len() + recipes::SMALL.len() + recipes::COLLECTIONS.len();
+        let logs = [recipes::HYPERLOGLOGS, recipes::UNION_COUNTS, recipes::UNIONS];
+        let logs: usize = logs.iter().map(|list| list.len()).sum();
+        let small = COMMANDS.len() + recipes::SMALL.len() + recipes::COLLECTIONS.len() + logs;
         let commands = 2 * small + recipes::LARGE.len() + recipes::LARGE_COLLECTIONS.len();
         for (table, count) in [
             (Table::Core, 9),

@@ -34,6 +34,8 @@ pub struct Limits {
     pub stream_node_bytes: u64,
     /// `stream-node-max-entries`: of one listpack of a stream; 0 is any number.
     pub stream_node_entries: u64,
+    /// `hll-sparse-max-bytes`: of a sparse HyperLogLog, its header included.
+    pub sparse_bytes: u64,
 }
 
 impl Default for Limits {
@@ -50,6 +52,7 @@ impl Default for Limits {
             sorted_set_value_bytes: 64,
             stream_node_bytes: 4096,
             stream_node_entries: 100,
+            sparse_bytes: 3000,
         }
     }
 }

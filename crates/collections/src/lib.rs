@@ -1,5 +1,5 @@
 //! Values with several elements: lists, hashes, sets, sorted sets, each compact while it is small,
-//! and streams.
+//! and streams; and HyperLogLogs, which are strings.
 //!
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types, each with a view for
@@ -9,13 +9,15 @@
 //! table of large ones, `pairs.rs` what it holds of a hash, `score_tree.rs` the order of large
 //! sorted sets. `set/lookups.rs` asks sets for many members, `combination.rs` works out unions and
 //! the like of sorted sets. `stream.rs` is a stream, which has no view and no compact form.
+//! `hyperloglog.rs` is the format of a HyperLogLog.
 //! `element.rs` is one element as a compact form stores it, `blob.rs` one in a table of a set,
 //! `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
-//! parameters, hashes are keyed by the caller's seed.
+//! parameters, hashes are keyed by the caller's seed; one file has unsafe code,
+//! `hyperloglog/avx2.rs`, and gives what safe code gives.
 //! *Not here*: keys, expiry, effects, lack of memory (keyspace); replies (command).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod blob;
 mod chunked;
@@ -27,6 +29,7 @@ mod element;
 mod growth;
 mod hash;
 mod hash_table;
+pub mod hyperloglog;
 mod intset;
 mod list;
 mod listpack;

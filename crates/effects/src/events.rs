@@ -221,6 +221,20 @@ mod tests {
     }
 
     #[test]
+    fn events_of_hyperloglogs_are_those_of_redis() {
+        let events = |name: &str, event: &str| {
+            let effect = Effect::Command { name, key: b"k", arguments: Arguments::Slices(&[]) };
+            texts(&Change { event, ..Change::new(DB0, EventClass::String, effect) })
+        };
+        assert_eq!(events("PFADD", ""), ["$ pfadd@0 k"]);
+        assert_eq!(events("PFCOUNT", NO_EVENT), [""; 0]);
+        assert_eq!(events("PFDEBUG|TODENSE", NO_EVENT), [""; 0]);
+        let set = Effect::Set { key: b"k", value: b"HYLL", expiry: Expiry::Keep };
+        let merged = Change { event: "pfadd", ..Change::new(DB0, EventClass::String, set) };
+        assert_eq!(texts(&merged), ["$ pfadd@0 k"]);
+    }
+
+    #[test]
     fn events_are_those_of_redis() {
         let key = b"k".as_slice();
         let set = Effect::Set { key, value: b"1", expiry: Expiry::Clear };

@@ -233,6 +233,7 @@ impl Applier {
             copies_unlocked: false,
             reply_bytes_max: usize::MAX,
             hasher: keyspace.hasher(),
+            admits_writes: true,
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),
         };

@@ -82,7 +82,7 @@ fn check_in_order(
     }
     if let Some(pause) = pause
         && !session.is_monitor
-        && (pause == Pause::All || may(command, session, Flags::WRITE, Flags::WRITE))
+        && (pause == Pause::All || may(command, session, Flags::WRITE, Flags::MAY_REPLICATE))
     {
         return Ok(Verdict::Wait);
     }

@@ -2,14 +2,15 @@
 //!
 //! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to access data,
 //! `view.rs` reads and `write.rs` changes one database through a guard, with `lists.rs`,
-//! `hashes.rs`, `sets.rs`, `sorted_sets.rs` and `streams.rs` for collections; `relocate.rs` moves
-//! values to other keys and databases, `restore.rs` turns values into bytes and back, `access.rs`
-//! works on the whole keyspace; `shard.rs` is what a lock protects, `store.rs` its collections,
-//! `published.rs` what any thread may read without the lock. `recorder.rs` hands changes to the
-//! sink, and makes one record of several. `expire.rs`, `eviction.rs`, `memory_limit.rs`,
-//! `segment_rebalance.rs` and `deferred_free.rs` free memory; the policies of `eviction/` say which
-//! keys may be evicted and which first, by the marks of `access_mark.rs` or by what they remember
-//! themselves. `reader_accesses.rs` reads what readers in other processes report of their accesses;
+//! `hashes.rs`, `sets.rs`, `sorted_sets.rs` and `streams.rs` for collections and
+//! `string_changes.rs` for strings that have a format; `relocate.rs` moves values to other keys and
+//! databases, `restore.rs` turns values into bytes and back, `access.rs` works on the whole
+//! keyspace; `shard.rs` is what a lock protects, `store.rs` its collections, `published.rs` what
+//! any thread may read without the lock. `recorder.rs` hands changes to the sink, and makes one
+//! record of several. `expire.rs`, `eviction.rs`, `memory_limit.rs`, `segment_rebalance.rs` and
+//! `deferred_free.rs` free memory; the policies of `eviction/` say which keys may be evicted and
+//! which first, by the marks of `access_mark.rs` or by what they remember themselves.
+//! `reader_accesses.rs` reads what readers in other processes report of their accesses;
 //! `adopted_values.rs` stores values from upload memory, and `reserve.rs` reserves blocks for long
 //! values; `key_watches.rs` serves WATCH and `key_waits.rs` the sessions that wait for a key, which
 //! `ready.rs` keeps once it is there, both registered in `key_registrations.rs`. The other files
@@ -59,6 +60,7 @@ mod shard_set;
 mod sorted_sets;
 mod store;
 mod streams;
+mod string_changes;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -97,5 +99,6 @@ pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
 pub use streams::StreamEffects;
+pub use string_changes::StringChange;
 pub use view::{PrivateCopies, ReadView, WrongType};
 pub use write::{Refusal, WriteView};

@@ -402,7 +402,7 @@ impl<'p> KeyWriter<'p> {
 
     /// Tells the sink of the `encoding` of `value`, where whoever stores it by the effect of a SET
     /// would choose another one.
-    fn tell_encoding(&mut self, key: &Key<'_>, value: &[u8], encoding: Encoding) {
+    pub(crate) fn tell_encoding(&mut self, key: &Key<'_>, value: &[u8], encoding: Encoding) {
         if self.shard.sink.is_none() || encoding == encoding_of(value) {
             return;
         }
@@ -476,7 +476,7 @@ impl<'p> KeyWriter<'p> {
         Ok(length.max(offset + bytes.len()))
     }
 
-    fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
+    pub(crate) fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
         let Some(id) = self.live(key) else { return Ok(()) };
         let entry = self.part().table.entry(id);
         if entry.encoding() == Encoding::Raw {
@@ -606,7 +606,7 @@ impl<'p> KeyWriter<'p> {
     }
 
     /// Writes a whole value, over the entry at `found` or as a new one.
-    fn put(
+    pub(crate) fn put(
         &mut self,
         key: &Key<'_>,
         found: Option<EntryId>,

@@ -28,6 +28,7 @@ pub struct StressTest {
 const ARENA: (&str, &str) = ("arena", "--lib");
 const TORTURE: (&str, &str) = ("arena", "--test torture");
 const PROTOCOL_MUTATIONS: (&str, &str) = ("arena", "--features protocol-mutations --test torture");
+const COLLECTIONS: (&str, &str) = ("collections", "--lib");
 const KEYSPACE: (&str, &str) = ("keyspace", "--lib");
 const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
@@ -111,6 +112,14 @@ pub const STRESS_TESTS: &[StressTest] = &[
         amounts: &[("FOREBAY_EVICTION_HISTORIES", 50)],
         target: KEYSPACE,
         filter: "tests::policies",
+    },
+    StressTest {
+        name: "counts",
+        promise: "PFCOUNT is within the bound of its format up to ten million elements",
+        has_short: false,
+        amounts: &[("FOREBAY_COUNTED_ELEMENTS", 10_000_000)],
+        target: COLLECTIONS,
+        filter: "counts_are_within_the_bound",
     },
     StressTest {
         name: "differential",

@@ -94,10 +94,10 @@ impl Words {
         if request.is_empty() { vec![b"nothing".to_vec()] } else { request }
     }
 
-    /// Returns a request that gives a collection many parts, or takes many, so that it changes its
-    /// encoding.
+    /// Returns a request that gives a collection or a HyperLogLog many parts, or takes many, so
+    /// that it changes its encoding.
     pub fn filling(&mut self) -> Request {
-        const SHAPES: [(&str, Group); 11] = [
+        const SHAPES: [(&str, Group); 13] = [
             ("RPUSH", Group::List),
             ("LPUSH", Group::List),
             ("SADD", Group::Set),
@@ -109,6 +109,8 @@ impl Words {
             ("ZREM", Group::SortedSet),
             ("GEOADD", Group::Geo),
             ("GEOADD", Group::Geo),
+            ("PFADD", Group::HyperLogLog),
+            ("PFADD", Group::HyperLogLog),
         ];
         let (name, group) = self.prng.pick(&SHAPES);
         self.affinity = group.key_affinity();
@@ -142,6 +144,19 @@ impl Words {
         }
         [Arg::double("longitude"), Arg::double("latitude")]
             .map(|arg| coordinate(&mut self.prng, &arg).expect("it is one").into_bytes())
+    }
+
+    /// Returns a request that changes a byte of a HyperLogLog, if its key holds one: that of its
+    /// form, those that are kept as they are, or those of its count. Where runs are no longer those
+    /// of all registers the servers differ in what they have added before they find out;
+    /// compat/scripts/hyperloglogs.txt has them.
+    pub fn damaging(&mut self) -> Request {
+        self.affinity = Group::HyperLogLog.key_affinity();
+        let offset = self.prng.pick(&[4, 5, 8, 9, 14, 15]);
+        let byte = self.prng.pick(&[0, 1, 2, 0x7f, 0x80, 0xff]);
+        let mut request = vec![b"SETRANGE".to_vec(), self.key()];
+        request.extend([offset.to_string().into_bytes(), vec![byte]]);
+        request
     }
 
     /// Returns one of the keys, the first ones more often.

@@ -46,7 +46,8 @@ pub enum Theme {
     /// Every command there is.
     All,
     /// Lists, hashes, sets and sorted sets, those of places too, that become large and small again,
-    /// under settings of the epoch's own, and sessions that wait for elements.
+    /// HyperLogLogs that become dense, under settings of the epoch's own, and sessions that wait for
+    /// elements.
     Collections,
 }
 
@@ -130,6 +131,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("httl", "a command of Redis 7.4; command/tests/table has it"),
     ("increx", "a command of Redis 8.8; command/tests/table has it"),
     ("msetex", "a command of Redis 8.4; command/tests/table has it"),
+    ("pfselftest", "takes a second in Redis; compat/scripts/hyperloglogs.txt has it"),
     ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
     ("save", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("shm|alloc", "Forebay's own"),
@@ -169,13 +171,14 @@ const NO_NAME: &str = "nosuchcommand";
 
 /// The settings at which collections change their encoding, each with its default and with values
 /// that few parts reach. One that Redis 7.0 does not know is not among them.
-const SETTINGS: [(&str, &[&str]); 6] = [
+const SETTINGS: [(&str, &[&str]); 7] = [
     ("hash-max-listpack-entries", &["512", "3", "40", "0"]),
     ("hash-max-listpack-value", &["64", "5", "300"]),
     ("set-max-intset-entries", &["512", "4", "60", "0"]),
     ("zset-max-listpack-entries", &["128", "3", "20", "0"]),
     ("zset-max-listpack-value", &["64", "5", "300"]),
     ("list-max-listpack-size", &["-2", "2", "10", "-1"]),
+    ("hll-sparse-max-bytes", &["3000", "20", "60", "500"]),
 ];
 
 impl Epoch {
@@ -194,6 +197,7 @@ impl Epoch {
                 let request = match theme {
                     Theme::Collections if draw.random().one_in(20) => draw.filling(),
                     Theme::Collections if draw.random().one_in(80) => waiting(&mut draw),
+                    Theme::Collections if draw.random().one_in(100) => draw.damaging(),
                     _ => next_request(&mut draw, &rows, in_transaction[session]),
                 };
                 let request = replacing_no_awaited(request);
@@ -308,6 +312,7 @@ fn is_about(row: &Command, theme: Theme) -> bool {
             | Group::SortedSet
             | Group::Geo
             | Group::Hash
+            | Group::HyperLogLog
             | Group::Transactions
     );
     theme == Theme::All || is_group_of_collections

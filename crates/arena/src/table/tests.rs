@@ -4,6 +4,7 @@
 //! keys and half with many; `FOREBAY_TABLE_SEED` repeats those of one seed.
 
 mod flood;
+mod patched;
 mod rewritten;
 
 use std::collections::{HashMap, HashSet};

@@ -45,6 +45,8 @@ pub struct WriteContext<'c> {
     pub reply_bytes_max: usize,
     /// Makes keys out of bytes.
     pub hasher: &'c KeyHasher,
+    /// Whether a command that reads may keep what it has worked out: not while writes are refused.
+    pub admits_writes: bool,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,
     /// What the session's client holds in the memory.

@@ -50,6 +50,8 @@ impl Categories {
     pub const STRING: Categories = Categories(1 << 7);
     /// Works on strings as bits.
     pub const BITMAP: Categories = Categories(1 << 8);
+    /// Works on HyperLogLogs.
+    pub const HYPERLOGLOG: Categories = Categories(1 << 9);
     /// Works on places in sorted sets.
     pub const GEO: Categories = Categories(1 << 10);
     /// Works on streams.

@@ -56,6 +56,10 @@ impl Flags {
     /// shown.
     pub const UNGUARDED: Flags = Flags(1 << 27);
 
+    /// A command that reads, though it may keep what it has worked out: PFCOUNT. It runs where no
+    /// write is admitted, and waits for the end of a pause of writes. Redis has the flag, and does
+    /// not show it.
+    pub const MAY_REPLICATE: Flags = Flags(1 << 29);
     /// Its requests are effects as they are, where they name one key: they ask neither time nor
     /// chance. Records have them, and are replayed by running the command. Forebay's own, not
     /// shown.

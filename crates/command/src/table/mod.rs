@@ -17,7 +17,8 @@ use std::sync::OnceLock;
 use crate::table::argument::{Arg, ArgKind};
 use crate::table::row::Command;
 use crate::{
-    bitmap, connection, generic, hash, list, server, set, sorted_set, string, transactions,
+    bitmap, connection, generic, hash, hyperloglog, list, server, set, sorted_set, string,
+    transactions,
 };
 
 /// Returns the rows of all commands: containers stand for their subcommands.
@@ -61,6 +62,7 @@ static FAMILIES: [&[&Command]; 12] = [
     connection::CONNECTION,
     string::STRING,
     bitmap::BITMAP,
+    hyperloglog::HYPERLOGLOG,
     generic::GENERIC,
     hash::HASH,
     list::LIST,

@@ -94,6 +94,8 @@ pub enum Group {
     Stream,
     /// Strings as bits.
     Bitmap,
+    /// Strings that count different elements.
+    HyperLogLog,
     /// The session.
     Connection,
     /// The server.
@@ -154,6 +156,9 @@ impl Command {
     pub const fn effective_flags(&self) -> Flags {
         match self.handler {
             Handler::Read(_) => self.flags.with(Flags::READONLY),
+            Handler::Write(_) if self.flags.contains(Flags::MAY_REPLICATE) => {
+                self.flags.with(Flags::READONLY)
+            }
             Handler::Write(_) => self.flags.with(Flags::WRITE),
             _ => self.flags,
         }
@@ -322,6 +327,7 @@ impl Group {
             Group::Geo => "geo",
             Group::Stream => "stream",
             Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
@@ -329,7 +335,7 @@ impl Group {
     }
 
     /// How many groups have keys of a type of their own.
-    pub const KEY_AFFINITIES: u64 = 7;
+    pub const KEY_AFFINITIES: u64 = 8;
 
     /// Returns a number below [`Group::KEY_AFFINITIES`] for the type of key that the group works
     /// on: generators give each type keys of its own, most times.
@@ -343,6 +349,7 @@ impl Group {
             Group::Stream => Some(5),
             // Sorted sets whose scores are places.
             Group::Geo => Some(6),
+            Group::HyperLogLog => Some(7),
             _ => None,
         }
     }
@@ -359,6 +366,7 @@ impl Group {
             Group::Geo => Categories::GEO,
             Group::Stream => Categories::STREAM,
             Group::Bitmap => Categories::BITMAP,
+            Group::HyperLogLog => Categories::HYPERLOGLOG,
             Group::Connection => Categories::CONNECTION,
             Group::Server => Categories::NONE,
             Group::Transactions => Categories::TRANSACTION,

@@ -313,3 +313,32 @@ fn what_is_read_of_a_stream_becomes_pending() {
     check(&gone, "XAUTOCLAIM k g c 0 -", both);
     check(&delivered, "XCLAIM k g c 3600000 1-0", "");
 }
+
+#[test]
+fn hyperloglogs_say_when_they_become_dense_and_when_a_count_is_kept() {
+    check(&[], "PFADD k", "PFADD k");
+    check(&[], "PFADD k a b", "PFADD k a b");
+    check(&["PFADD k a"], "PFADD k a", "");
+    check(&["PFADD k a"], "PFCOUNT k", "PFCOUNT k");
+    check(&["PFADD k a", "PFCOUNT k"], "PFCOUNT k", "");
+    check(&["PFADD k a"], "PFCOUNT k k", "");
+    check(&["PFADD k a"], "PFDEBUG DECODE k", "");
+    check(&["PFADD k a"], "PFDEBUG GETREG k", "PFDEBUG TODENSE k");
+    check(&["PFADD k a"], "PFDEBUG TODENSE k", "PFDEBUG TODENSE k");
+    check(&["PFADD k a", "PFDEBUG TODENSE k"], "PFDEBUG TODENSE k", "");
+    let elements: Vec<String> = (0..3_000).map(|number| number.to_string()).collect();
+    let many = format!("PFADD k {}", elements.join(" "));
+    check(&[], &many, &format!("{many} PFDEBUG TODENSE k"));
+    check(&["PFADD k a"], &many, &format!("{many} PFDEBUG TODENSE k"));
+    check(&[&many], "PFADD k a", "");
+    let mut world = World::new();
+    world.ask("PFADD k a");
+    world.effects();
+    world.ask("PFMERGE t k");
+    // A text so short is stored as another one would be.
+    let merged = world.effects();
+    assert!(
+        merged.starts_with("SET t HYLL") && merged.ends_with(" KEEPTTL SETRANGE t 0 H"),
+        "{merged}"
+    );
+}

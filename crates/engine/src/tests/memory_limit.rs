@@ -434,7 +434,13 @@ fn collections_after_many_small_keys_go_one_by_one() {
 fn nothing_changes_while_no_write_is_admitted() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
-    client.run_all(&["SET k v", "SET gone v PX 10", "SET later v PX 10", "HSET h f v"]);
+    client.run_all(&[
+        "SET k v",
+        "SET gone v PX 10",
+        "SET later v PX 10",
+        "HSET h f v",
+        "PFADD c a",
+    ]);
     client.execution.now.0 += 100;
     let sink = recording_of(engine.keyspace());
     let before = digest(engine.keyspace());
@@ -445,9 +451,12 @@ fn nothing_changes_while_no_write_is_admitted() {
         client.check(write, read_only);
     }
     client.check("GET k", "$1 v");
+    // A count is worked out, and not kept.
+    client.check("PFCOUNT c", ":1");
+    client.check("PFCOUNT c c", ":1");
     // A key whose time is over is absent and stays.
     client.check("GET gone", "$-1");
-    client.check("SCAN 0 COUNT 1000", "*2 $1 0 *2 $1 k $1 h");
+    client.check("SCAN 0 COUNT 1000", "*2 $1 0 *3 $1 c $1 k $1 h");
     client.check("MULTI", "+OK");
     client.check("GET k", "+QUEUED");
     client.check("SET k w", read_only);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use base::Key;
 use base::prng::Prng;
+use collections::Limits;
 use command::generate::{Draw, Generator, Profile};
 use command::{Flags, rows};
 use effects::{Arguments, Change, Effect, EventClass, RecordBuilder, RecordView};
@@ -407,11 +408,15 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         let mut request = draw.request(row);
         // LMOVE is an effect where it names one key twice.
         let owned = OwnedRequest::new(request.iter().map(Vec::as_slice));
-        let name_count = row.name.split('|').count();
-        for position in row.key_positions(owned.view()).skip(1) {
+        let mut positions = row.key_positions(owned.view());
+        // What is before the key is the name, the word of PFDEBUG too.
+        let name_count = positions.next().expect("an effect has a key");
+        for position in positions {
             request[position] = request[name_count].clone();
         }
-        let (name, key) = (row.name.to_ascii_uppercase(), &request[name_count]);
+        let names: Vec<_> = request[..name_count].iter().map(|it| str::from_utf8(it)).collect();
+        let names = names.into_iter().collect::<Result<Vec<_>, _>>().expect("names are texts");
+        let (name, key) = (names.join("|").to_ascii_uppercase(), &request[name_count]);
         let arguments = request[name_count + 1..].iter();
         let arguments: Vec<&[u8]> = arguments.map(Vec::as_slice).collect();
         let arguments = Arguments::Slices(&arguments);
@@ -423,4 +428,35 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         assert_eq!(digest(&here), digest(&there), "{request:?}");
     }
     assert!(applied > 60 * effects.len(), "{applied}");
+}
+
+/// When a HyperLogLog becomes dense follows from an option, which may be another one where its
+/// effects are applied.
+#[test]
+fn hyperloglogs_become_dense_where_they_did_whatever_the_limit_is_now() {
+    for (here_bytes, there_bytes) in [(60, 3_000), (3_000, 60), (0, 0)] {
+        let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+        let replica = Engine::new(keyspace(64));
+        for (engine, sparse_bytes) in [(&engine, here_bytes), (&replica, there_bytes)] {
+            let limits = Limits { sparse_bytes, ..Limits::default() };
+            engine.keyspace().set_collection_limits(limits);
+        }
+        let sink = recording_of(engine.keyspace());
+        let mut client = Client::new(&engine, &host);
+        let mut random = Prng::new(9);
+        for _ in 0..300 {
+            let key = format!("k{}", random.below(3));
+            let elements: Vec<_> =
+                (0..random.below(8)).map(|_| random.below(500).to_string()).collect();
+            client.run(&match random.below(8) {
+                0 => format!("PFCOUNT {key}"),
+                1 => format!("PFMERGE {key} k{}", random.below(3)),
+                2 if random.one_in(4) => format!("DEL {key}"),
+                _ => format!("PFADD {key} {}", elements.join(" ")).trim_end().to_owned(),
+            });
+        }
+        let mut applier = Applier::new();
+        sink.take(|record| applier.apply(replica.keyspace(), record).expect("it fits"));
+        assert_eq!(digest(replica.keyspace()), digest(engine.keyspace()), "{here_bytes}");
+    }
 }

@@ -194,7 +194,6 @@ pub static ROWS: &[Row] = &[
     fixed("disable-thp", &Flag, "yes"),
     // Encodings of collections.
     row("list-compress-depth", COUNT, "0"),
-    row("hll-sparse-max-bytes", BYTES, "3000"),
     // Scripts.
     renamed("busy-reply-threshold", "lua-time-limit", BIG_COUNT, "5000"),
     Row {

@@ -195,6 +195,9 @@ options! {
         stream_node_bytes: u64 = "stream-node-max-bytes", BYTES, "4096";
         /// Entries of one listpack of a stream, deleted ones included; 0 for any number.
         stream_node_entries: u64 = "stream-node-max-entries", BIG_COUNT, "100";
+        /// Bytes of a HyperLogLog above which it takes six bits for each register, 12304 bytes in
+        /// all.
+        sparse_bytes: u64 = "hll-sparse-max-bytes", BYTES, "3000";
     }
     /// How values leave for other servers.
     exports: Exports {

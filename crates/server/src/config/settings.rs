@@ -46,6 +46,7 @@ impl Collections {
             sorted_set_value_bytes: self.sorted_set_value_bytes,
             stream_node_bytes: self.stream_node_bytes,
             stream_node_entries: self.stream_node_entries,
+            sparse_bytes: self.sparse_bytes,
         }
     }
 }

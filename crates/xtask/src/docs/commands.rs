@@ -5,6 +5,7 @@ use command::{Arg, ArgKind, Command, Group};
 const GROUPS: [(Group, &str); 12] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bits of strings"),
+    (Group::HyperLogLog, "HyperLogLogs"),
     (Group::Hash, "Hashes"),
     (Group::List, "Lists"),
     (Group::Set, "Sets"),

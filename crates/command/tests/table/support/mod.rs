@@ -139,6 +139,7 @@ impl World {
                     copies_unlocked: false,
                     reply_bytes_max: usize::MAX,
                     hasher: self.keyspace.hasher(),
+                    admits_writes: self.keyspace.admission().refused().is_none(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
                 };
