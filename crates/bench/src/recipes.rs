@@ -2,9 +2,9 @@
 //! repeats.
 //!
 //! A request is written as one types it. A word that ends in `*` is a key: four bytes of a prefix,
-//! and the number of a key instead of the star. `key:*` are the keys that a comparison loads, with
-//! values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000 bytes; `big:1`, `big:2`
-//! and the others without a star are those of [`Fixture`].
+//! and the number of a key instead of the star; a star alone is itself. `key:*` are the keys that a
+//! comparison loads, with values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000
+//! bytes; `big:1`, `big:2` and the others without a star are those of [`Fixture`].
 //!
 //! A recipe of several requests is a cycle: a connection sends them in turn, all for one key, which
 //! no other connection uses. So a command that deletes its key has one to delete.
@@ -13,7 +13,7 @@ mod collections;
 
 use crate::workload::Due;
 
-pub use collections::{COLLECTIONS, FILLS, LARGE_COLLECTIONS};
+pub use collections::{COLLECTIONS, FILLS, LARGE_COLLECTIONS, STREAM_READS, STREAMS};
 
 /// What a load repeats.
 #[derive(Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ pub static LARGE: &[Recipe] = &[
     one("LCS 1 MiB, 16 B IDX", &[("LCS line:1 big:1 IDX", ARRAY)]),
 ];
 
-/// A key that [`LARGE`] or [`LARGE_COLLECTIONS`] names.
+/// A key that [`LARGE`], [`LARGE_COLLECTIONS`] or [`STREAM_READS`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     pub key: &'static str,
@@ -205,7 +205,7 @@ const fn members(key: &'static str, text: &'static str, (first, count): (usize, 
     Fixture { key, content: Content::Members { text, first, count } }
 }
 
-/// The keys that [`LARGE`] and [`LARGE_COLLECTIONS`] name.
+/// The keys that [`LARGE`], [`LARGE_COLLECTIONS`] and [`STREAM_READS`] name.
 pub const FIXTURES: [Fixture; 21] = [
     Fixture { key: "big:1", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:2", content: Content::Letters(MEBIBYTE) },
@@ -285,8 +285,11 @@ pub fn named(text: &str) -> Option<&'static Recipe> {
     all().find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
 }
 
-fn all() -> impl Iterator<Item = &'static Recipe> {
-    [SMALL, COLLECTIONS, LARGE, LARGE_COLLECTIONS, COUNTED].into_iter().flatten()
+/// Returns all recipes but those of [`FILLS`].
+pub fn all() -> impl Iterator<Item = &'static Recipe> {
+    let lists =
+        [SMALL, COLLECTIONS, STREAMS, STREAM_READS, LARGE, LARGE_COLLECTIONS, COUNTED];
+    lists.into_iter().flatten()
 }
 
 fn slug(name: &str) -> String {
@@ -311,7 +314,8 @@ mod tests {
     fn keys_without_a_star_are_fixtures_or_targets() {
         let is_known =
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
-        for (request, _) in LARGE.iter().chain(LARGE_COLLECTIONS).flat_map(|recipe| recipe.steps) {
+        let recipes = [LARGE, LARGE_COLLECTIONS, STREAM_READS].into_iter().flatten();
+        for (request, _) in recipes.flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
             let has_word_first =
                 ["BITOP", "SINTERCARD", "XREAD", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];

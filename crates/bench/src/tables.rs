@@ -73,6 +73,12 @@ pub static PIPELINED: Bound = Bound { name: "pipeline 16", least_percent: 130, m
 /// Commands on collections in batches of 16.
 pub static COLLECTIONS_PIPELINED: Bound =
     Bound { name: "collections, pipeline 16", least_percent: 130, mean_percent: 220 };
+/// Commands that add to streams, and those of the consumers of a group, in batches of 16.
+pub static STREAMS_PIPELINED: Bound =
+    Bound { name: "streams, pipeline 16", least_percent: 150, mean_percent: 150 };
+/// Commands that read many entries of a stream, in batches of 16.
+pub static STREAM_READS_PIPELINED: Bound =
+    Bound { name: "reads of streams, pipeline 16", least_percent: 130, mean_percent: 130 };
 /// Commands whose time is that of their loop over a large value.
 pub static LARGE: Bound = Bound { name: "large values", least_percent: 100, mean_percent: 100 };
 /// Commands whose time is that of their loop over a collection.
@@ -207,8 +213,14 @@ fn command_rows(connections: usize) -> Vec<Row> {
     let recipes = |list: &'static [_]| list.iter().map(Operation::Recipe);
     let small = COMMANDS.into_iter().chain(recipes(recipes::SMALL));
     let small = small.map(|operation| (operation, &PIPELINED));
-    let collections =
-        recipes(recipes::COLLECTIONS).map(|operation| (operation, &COLLECTIONS_PIPELINED));
+    let collections = [
+        (recipes::COLLECTIONS, &COLLECTIONS_PIPELINED),
+        (recipes::STREAMS, &STREAMS_PIPELINED),
+        (recipes::STREAM_READS, &STREAM_READS_PIPELINED),
+    ];
+    let collections = collections
+        .into_iter()
+        .flat_map(|(list, bound)| recipes(list).map(move |operation| (operation, bound)));
     let mut rows: Vec<Row> = small
         .chain(collections)
         .flat_map(|(operation, pipelined)| {
@@ -246,7 +258,9 @@ mod tests {
     #[test]
     fn rows_have_names_of_their_own() {
         let both = [Transport::Unix, Transport::Tcp];
-        let small = COMMANDS.len() + recipes::SMALL.len() + recipes::COLLECTIONS.len();
+        let streams = recipes::STREAMS.len() + recipes::STREAM_READS.len();
+        let collections = recipes::COLLECTIONS.len() + streams;
+        let small = COMMANDS.len() + recipes::SMALL.len() + collections;
         let commands = 2 * small + recipes::LARGE.len() + recipes::LARGE_COLLECTIONS.len();
         for (table, count) in [
             (Table::Core, 9),
