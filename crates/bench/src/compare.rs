@@ -277,8 +277,7 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
 
 /// Returns whether the operation is on collections that [`fill`] makes.
 pub fn needs_fills(operation: Operation) -> bool {
-    let is_among =
-        |recipe| COLLECTIONS.iter().chain(STREAMS).any(|one| std::ptr::eq(one, recipe));
+    let is_among = |recipe| COLLECTIONS.iter().chain(STREAMS).any(|one| std::ptr::eq(one, recipe));
     matches!(operation, Operation::Recipe(recipe) if is_among(recipe))
 }
 

@@ -287,8 +287,7 @@ pub fn named(text: &str) -> Option<&'static Recipe> {
 
 /// Returns all recipes but those of [`FILLS`].
 pub fn all() -> impl Iterator<Item = &'static Recipe> {
-    let lists =
-        [SMALL, COLLECTIONS, STREAMS, STREAM_READS, LARGE, LARGE_COLLECTIONS, COUNTED];
+    let lists = [SMALL, COLLECTIONS, STREAMS, STREAM_READS, LARGE, LARGE_COLLECTIONS, COUNTED];
     lists.into_iter().flatten()
 }
 

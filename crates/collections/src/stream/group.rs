@@ -20,9 +20,12 @@ const SHARED_BYTES: usize = 16;
 #[derive(Default)]
 pub struct Group {
     last_id: StreamId,
-    /// How many entries were read, if that is known; see [`Log::count_up_to`].
+    /// How many entries were read, if that is known, at most `i64::MAX`; see
+    /// [`Log::count_up_to`].
     entries_read: Option<u64>,
     pending: IdMap<Pending>,
+    /// How many of these are with nobody.
+    released_count: usize,
     names: BTreeMap<Arc<[u8]>, ConsumerIndex>,
     consumers: Chunked<Option<Consumer>>,
     free: Chunked<ConsumerIndex>,
@@ -37,8 +40,8 @@ pub struct ConsumerIndex(u32);
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// With whom.
-    pub consumer: ConsumerIndex,
+    /// With whom; none if it was released.
+    pub consumer: Option<ConsumerIndex>,
     /// When it was last delivered.
     pub delivered_at: UnixMs,
     /// How often; at most `i64::MAX`.
@@ -80,10 +83,11 @@ impl Consumer {
 
 impl Clone for Group {
     fn clone(&self) -> Group {
-        let Group { last_id, entries_read, .. } = *self;
+        let Group { last_id, entries_read, released_count, .. } = *self;
         let mut copy = Group {
             last_id,
             entries_read,
+            released_count,
             pending: self.pending.clone(),
             names: self.names.clone(),
             consumers: self.consumers.clone(),
@@ -159,7 +163,8 @@ impl Group {
             return false;
         }
         self.entries_read = match self.entries_read {
-            Some(read) if !log.has_gap_from(id) => Some(read.saturating_add(1)),
+            // As a number it is signed.
+            Some(read) if !log.has_gap_from(id) => Some((read + 1).min(i64::MAX as u64)),
             read if log.counters().entries_added == 0 => read,
             _ => log.count_up_to(id),
         };
@@ -186,6 +191,11 @@ impl Group {
     #[inline]
     pub fn pending_count(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Returns how many entries are pending with nobody.
+    pub fn released_count(&self) -> usize {
+        self.released_count
     }
 
     /// Returns how the entry `id` is pending, if it is.
@@ -217,16 +227,28 @@ impl Group {
             return;
         }
         if let Some(former) = former {
-            self.change_consumer(former, |consumer| consumer.pending.remove(id));
+            self.leave(former, id);
         }
-        self.change_consumer(pending.consumer, |consumer| consumer.pending.insert(id, ()));
+        match pending.consumer {
+            Some(consumer) => self.change_consumer(consumer, |it| it.pending.insert(id, ())),
+            None => self.released_count += 1,
+        }
     }
 
     /// Ends that entry `id` is pending; returns whether it was.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(id) else { return false };
-        self.change_consumer(pending.consumer, |consumer| consumer.pending.remove(id));
+        self.leave(pending.consumer, id);
         true
+    }
+
+    /// Ends that entry `id` is with `former`, or with nobody.
+    #[inline]
+    fn leave(&mut self, former: Option<ConsumerIndex>, id: StreamId) {
+        match former {
+            Some(former) => self.change_consumer(former, |consumer| consumer.pending.remove(id)),
+            None => self.released_count -= 1,
+        }
     }
 
     /// Returns how many consumers there are.
