@@ -472,10 +472,10 @@ fn entries_go_as_the_references_to_them_allow() {
 fn one_entry_goes_as_the_references_to_it_allow() {
     let at = |ms| StreamId::new(ms, 0);
     let mut stream = stream_with_references(&mut Prng::new(1));
-    let (held, free) = (pending_ids(&stream)[0].1, 1..=25);
+    let held = pending_ids(&stream)[0].1;
     let pending = pending_ids(&stream);
     let is_free = |ms: &u64| !pending.iter().any(|(_, id)| id == ms);
-    let free = free.filter(is_free).next().unwrap();
+    let free = (1..=25).find(is_free).unwrap();
     let mut ended = Vec::new();
     let mut remove = |ms, references| {
         stream.remove_entry(at(ms), references, &mut |name, _| ended.push(name.to_vec()))
