@@ -2,8 +2,8 @@
 //! entry is lost, and each is processed once at least.
 //!
 //! Each consumer has a connection of its own, over any transport, and a new one after each death;
-//! the entries that the dead have had are claimed by the living. `FOREBAY_CONSUMED_ENTRIES` sets how
-//! many entries come.
+//! the entries that the dead have had are claimed by the living. `FOREBAY_CONSUMED_ENTRIES` sets
+//! how many entries come.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

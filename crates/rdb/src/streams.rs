@@ -10,9 +10,9 @@
 //! ```
 //! What is in brackets is there from the second kind on, and the active time in the third.
 //!
-//! The format has no entries that are pending with nobody, as those are that were released. They are
-//! written as pending with a consumer without a name, since 1970, from whom any consumer may claim
-//! them; and read as what they were. What producers sent before is not written.
+//! The format has no entries that are pending with nobody, as those are that were released. They
+//! are written as pending with a consumer without a name, since 1970, from whom any consumer may
+//! claim them; and read as what they were. What producers sent before is not written.
 //!
 //! Source: Redis 7.2, `rdbSaveObject` and `rdbLoadObject`.
 

@@ -547,26 +547,8 @@ fn comparable(mut request: Request) -> Request {
         let lowest = request.iter_mut().skip(2).filter(|word| **word == b"-9223372036854775808");
         lowest.for_each(|number| *number = b"-9223372036854775807".to_vec());
     }
-    if request[0].to_ascii_lowercase().starts_with(b"xread")
-        && let Some(at) = request.iter().position(|word| word.eq_ignore_ascii_case(b"streams"))
-        && (request.len() - at).is_multiple_of(2)
-    {
-        // Of keys and identities that are no pairs 7.0 says other words; compat/scripts/streams.txt
-        // has them.
-        request.pop();
-    }
-    let is_claim = |name: &[u8]| name.ends_with(b"claim") || name == b"xpending";
-    if is_claim(&request[0].to_ascii_lowercase())
-        && let Some(idle) = request.get_mut(4)
-        && str::from_utf8(idle).is_ok_and(|it| it.parse().is_ok_and(|it: i64| it < 3_600_000))
-    {
-        // How long an entry has been pending is another time in the other server.
-        *idle = b"0".to_vec();
-    }
-    if request[0].eq_ignore_ascii_case(b"xgroup") {
-        // The greatest number of entries read is followed by no other, in Redis by the least.
-        let greatest = request.iter_mut().filter(|word| word.starts_with(b"922337203685477580"));
-        greatest.for_each(|word| *word = b"1000000".to_vec());
+    if request[0].to_ascii_lowercase().starts_with(b"x") {
+        request = comparable_of_stream(request);
     }
     if request[0].eq_ignore_ascii_case(b"bitfield") {
         // A write that fails may leave a longer string, of which Redis tells no watcher;
@@ -612,6 +594,32 @@ fn comparable(mut request: Request) -> Request {
                 request[index] = b"100000".to_vec();
             }
         }
+    }
+    request
+}
+
+/// Returns a request of streams without what is a matter of time, or of Redis's version.
+fn comparable_of_stream(mut request: Request) -> Request {
+    if request[0].to_ascii_lowercase().starts_with(b"xread")
+        && let Some(at) = request.iter().position(|word| word.eq_ignore_ascii_case(b"streams"))
+        && (request.len() - at).is_multiple_of(2)
+    {
+        // Of keys and identities that are no pairs 7.0 says other words; compat/scripts/streams.txt
+        // has them.
+        request.pop();
+    }
+    let is_claim = |name: &[u8]| name.ends_with(b"claim") || name == b"xpending";
+    if is_claim(&request[0].to_ascii_lowercase())
+        && let Some(idle) = request.get_mut(4)
+        && str::from_utf8(idle).is_ok_and(|it| it.parse().is_ok_and(|it: i64| it < 3_600_000))
+    {
+        // How long an entry has been pending is another time in the other server.
+        *idle = b"0".to_vec();
+    }
+    if request[0].eq_ignore_ascii_case(b"xgroup") {
+        // The greatest number of entries read is followed by no other, in Redis by the least.
+        let greatest = request.iter_mut().filter(|word| word.starts_with(b"922337203685477580"));
+        greatest.for_each(|word| *word = b"1000000".to_vec());
     }
     request
 }

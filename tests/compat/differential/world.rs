@@ -266,7 +266,8 @@ fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
     pair.same(&[words("DEBUG DIGEST")])
 }
 
-/// Returns requests that show the stream at `key`, if it is one, from both ends, and what is pending.
+/// Returns requests that show the stream at `key`, if it is one: its entries from both ends, and
+/// what is pending.
 fn reads_of_stream(key: &[u8]) -> Vec<Request> {
     const LINES: [&str; 6] = [
         "XRANGE KEY - +",

@@ -193,7 +193,7 @@ impl TrimOptions {
         Ok(value)
     }
 
-    /// Reads IDMP or IDMPAUTO, which is argument `index`, and returns the position of its last word.
+    /// Reads IDMP or IDMPAUTO, which is argument `index`; returns the position of its last word.
     fn read_producer(&mut self, args: Args<'_>, index: usize) -> Result<usize, CommandError> {
         let is_auto = args.is(index, "IDMPAUTO");
         let (producer, last) = (index + 1, index + if is_auto { 1 } else { 2 });
