@@ -17,6 +17,7 @@ mod pin_tables;
 mod protocol;
 mod script;
 mod start_and_stop;
+mod stream_consumers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::accounting;
 use crate::key_distribution::KeyDistribution;
 use crate::load::{Load, Report};
-use crate::recipes::{COLLECTIONS, FILLS, FIXTURES};
+use crate::recipes::{COLLECTIONS, FILLS, FIXTURES, STREAMS};
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::tables::{Bound, DataSet, Row, Table, Transport};
@@ -277,7 +277,7 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
 
 /// Returns whether the operation is on collections that [`fill`] makes.
 pub fn needs_fills(operation: Operation) -> bool {
-    let is_among = |recipe| COLLECTIONS.iter().any(|one| std::ptr::eq(one, recipe));
+    let is_among = |recipe| COLLECTIONS.iter().chain(STREAMS).any(|one| std::ptr::eq(one, recipe));
     matches!(operation, Operation::Recipe(recipe) if is_among(recipe))
 }
 

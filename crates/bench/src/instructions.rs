@@ -122,6 +122,7 @@ impl Instructions {
             .map(|rows| rows.iter().copied().map(parsed).collect::<anyhow::Result<Vec<_>>>());
         let collections = recipes::COLLECTIONS
             .iter()
+            .chain(recipes::STREAMS)
             .map(|recipe| (Operation::Recipe(recipe), COLLECTIONS_PIPELINE));
         let all = first?.into_iter().chain(collections).chain(last?);
         let mut rows: Vec<Row> = all

@@ -19,7 +19,8 @@ use crate::wire::Wire;
 
 /// Elements of a small collection.
 const SMALL_ELEMENTS: u64 = 5;
-/// Elements that one request adds to a large collection.
+/// Elements that one request adds to a large collection, but for streams, whose entries come one by
+/// one.
 const REQUEST_ELEMENTS: u64 = 50;
 /// Requests that travel together.
 const BATCH_REQUESTS: u64 = 64;
@@ -47,6 +48,8 @@ struct Row {
     command: &'static str,
     /// Whether all elements are in one collection.
     is_large: bool,
+    /// How many elements a request adds to a large collection.
+    request_elements: u64,
     /// Appends the words of element `number` of collection `key`.
     element: fn(key: u64, number: u64, random: &mut Prng, words: &mut Vec<String>),
     /// The most resident memory, in percent of the other server's.
@@ -60,7 +63,7 @@ struct Growth {
     used: u64,
 }
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     Row::small("hashes of 5", "HSET", 78, |key, number, _, words| {
         words.extend([format!("field{number}"), format!("value{:06}", (key + number) % 1_000_000)]);
     }),
@@ -88,6 +91,15 @@ const ROWS: [Row; 10] = [
     }),
     Row::large("set", "SADD", 75, |_, number, _, words| words.push(member(number))),
     Row::large("list", "RPUSH", 105, |_, number, _, words| words.push(member(number))),
+    Row {
+        request_elements: 1,
+        ..Row::large("stream", "XADD", 100, |_, number, random, words| {
+            let (user, price) = (random.below(100_000), random.below(1_000));
+            words.push(format!("{}-{}", 1_700_000_000_000 + number / 3, number % 3));
+            words.extend(["user".into(), format!("u{user}"), "page".into(), "/cart".into()]);
+            words.extend(["price".into(), price.to_string()]);
+        })
+    },
 ];
 
 /// Returns the element `number` of a large collection, 16 bytes long.
@@ -99,17 +111,21 @@ type Element = fn(u64, u64, &mut Prng, &mut Vec<String>);
 
 impl Row {
     const fn small(name: &'static str, command: &'static str, max: u32, element: Element) -> Row {
-        Row { name, command, is_large: false, element, percent_max: max }
+        Row { name, command, is_large: false, request_elements: 0, element, percent_max: max }
     }
 
     const fn large(name: &'static str, command: &'static str, max: u32, element: Element) -> Row {
-        Row { name, command, is_large: true, element, percent_max: max }
+        let request_elements = REQUEST_ELEMENTS;
+        Row { name, command, is_large: true, request_elements, element, percent_max: max }
     }
 
     /// Returns the words of request `number`; `None` where there are enough elements.
     fn request(&self, number: u64, count: u64, random: &mut Prng) -> Option<Vec<String>> {
         let (key, elements) = match self.is_large {
-            true => (0, number * REQUEST_ELEMENTS..count.min((number + 1) * REQUEST_ELEMENTS)),
+            true => {
+                let each = self.request_elements;
+                (0, number * each..count.min((number + 1) * each))
+            }
             false if number < count => (number, 0..SMALL_ELEMENTS),
             false => return None,
         };
@@ -200,6 +216,7 @@ impl Collections {
                         added = count as u64;
                     }
                     Value::Integer(count) => added += count as u64,
+                    Value::Bulk(_) if row.command == "XADD" => added += 1,
                     other => bail!("{} answered {other:?}", row.command),
                 }
             }
@@ -260,7 +277,12 @@ mod tests {
                 let mut random = Prng::new(1);
                 let requests = (0..).map_while(|number| row.request(number, count, &mut random));
                 let requests: Vec<Vec<String>> = requests.collect();
-                let parts = 1 + usize::from(matches!(row.command, "HSET" | "ZADD"));
+                let parts = match row.command {
+                    "HSET" | "ZADD" => 2,
+                    // An identity, and three fields with their values.
+                    "XADD" => 7,
+                    _ => 1,
+                };
                 let elements =
                     requests.iter().map(|words| (words.len() - 2) / parts).sum::<usize>();
                 let (keys, each) = if row.is_large { (1, count) } else { (count, SMALL_ELEMENTS) };

@@ -2,9 +2,9 @@
 //! repeats.
 //!
 //! A request is written as one types it. A word that ends in `*` is a key: four bytes of a prefix,
-//! and the number of a key instead of the star. `key:*` are the keys that a comparison loads, with
-//! values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000 bytes; `big:1`, `big:2`
-//! and the others without a star are those of [`Fixture`].
+//! and the number of a key instead of the star; a star alone is itself. `key:*` are the keys that a
+//! comparison loads, with values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000
+//! bytes; `big:1`, `big:2` and the others without a star are those of [`Fixture`].
 //!
 //! The word `MIDDLE` is half the number of keys, which is the middle of a collection that has one
 //! part for each key; `MIDDLE:9` is 9 more.
@@ -17,7 +17,7 @@ mod hyperloglogs;
 
 use crate::workload::Due;
 
-pub use collections::{COLLECTIONS, FILLS, LARGE_COLLECTIONS};
+pub use collections::{COLLECTIONS, FILLS, LARGE_COLLECTIONS, STREAM_READS, STREAMS};
 pub use hyperloglogs::{HYPERLOGLOGS, UNION_COUNTS, UNIONS};
 
 /// What a load repeats.
@@ -311,8 +311,9 @@ pub fn named(text: &str) -> Option<&'static Recipe> {
     all().find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
 }
 
-fn all() -> impl Iterator<Item = &'static Recipe> {
-    let small = [SMALL, COLLECTIONS, HYPERLOGLOGS, UNION_COUNTS, UNIONS];
+/// Returns all recipes but those of [`FILLS`].
+pub fn all() -> impl Iterator<Item = &'static Recipe> {
+    let small = [SMALL, COLLECTIONS, STREAMS, STREAM_READS, HYPERLOGLOGS, UNION_COUNTS, UNIONS];
     small.into_iter().chain([LARGE, LARGE_COLLECTIONS, COUNTED]).flatten()
 }
 
@@ -338,7 +339,7 @@ mod tests {
     fn keys_without_a_star_are_fixtures_or_targets() {
         let is_known =
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
-        let lists = [LARGE, LARGE_COLLECTIONS, UNION_COUNTS, UNIONS];
+        let lists = [LARGE, LARGE_COLLECTIONS, STREAM_READS, UNION_COUNTS, UNIONS];
         for (request, _) in lists.into_iter().flatten().flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
             let has_word_first =

@@ -73,6 +73,12 @@ pub static PIPELINED: Bound = Bound { name: "pipeline 16", least_percent: 130, m
 /// Commands on collections in batches of 16.
 pub static COLLECTIONS_PIPELINED: Bound =
     Bound { name: "collections, pipeline 16", least_percent: 130, mean_percent: 220 };
+/// Commands that add to streams, and those of the consumers of a group, in batches of 16.
+pub static STREAMS_PIPELINED: Bound =
+    Bound { name: "streams, pipeline 16", least_percent: 150, mean_percent: 150 };
+/// Commands that read many entries of a stream, in batches of 16.
+pub static STREAM_READS_PIPELINED: Bound =
+    Bound { name: "reads of streams, pipeline 16", least_percent: 130, mean_percent: 130 };
 /// Commands on one HyperLogLog in batches of 16.
 pub static HYPERLOGLOGS: Bound =
     Bound { name: "HyperLogLogs, pipeline 16", least_percent: 130, mean_percent: 130 };
@@ -215,16 +221,19 @@ fn command_rows(connections: usize) -> Vec<Row> {
     let recipes = |list: &'static [_]| list.iter().map(Operation::Recipe);
     let small = COMMANDS.into_iter().chain(recipes(recipes::SMALL));
     let small = small.map(|operation| (operation, &PIPELINED));
-    let collections =
-        recipes(recipes::COLLECTIONS).map(|operation| (operation, &COLLECTIONS_PIPELINED));
-    let counts = recipes(recipes::HYPERLOGLOGS).map(|operation| (operation, &HYPERLOGLOGS));
-    let union_counts = recipes(recipes::UNION_COUNTS).map(|operation| (operation, &UNION_COUNTS));
-    let unions = recipes(recipes::UNIONS).map(|operation| (operation, &UNIONS));
+    let others = [
+        (recipes::COLLECTIONS, &COLLECTIONS_PIPELINED),
+        (recipes::STREAMS, &STREAMS_PIPELINED),
+        (recipes::STREAM_READS, &STREAM_READS_PIPELINED),
+        (recipes::HYPERLOGLOGS, &HYPERLOGLOGS),
+        (recipes::UNION_COUNTS, &UNION_COUNTS),
+        (recipes::UNIONS, &UNIONS),
+    ];
+    let others = others
+        .into_iter()
+        .flat_map(|(list, bound)| recipes(list).map(move |operation| (operation, bound)));
     let mut rows: Vec<Row> = small
-        .chain(collections)
-        .chain(counts)
-        .chain(union_counts)
-        .chain(unions)
+        .chain(others)
         .flat_map(|(operation, pipelined)| {
             [(1, &ALONE), (16, pipelined)]
                 .map(|(pipeline, bound)| row(operation, pipeline, bound, connections))
@@ -260,9 +269,16 @@ mod tests {
     #[test]
     fn rows_have_names_of_their_own() {
         let both = [Transport::Unix, Transport::Tcp];
-        let logs = [recipes::HYPERLOGLOGS, recipes::UNION_COUNTS, recipes::UNIONS];
-        let logs: usize = logs.iter().map(|list| list.len()).sum();
-        let small = COMMANDS.len() + recipes::SMALL.len() + recipes::COLLECTIONS.len() + logs;
+        let lists = [
+            recipes::SMALL,
+            recipes::COLLECTIONS,
+            recipes::STREAMS,
+            recipes::STREAM_READS,
+            recipes::HYPERLOGLOGS,
+            recipes::UNION_COUNTS,
+            recipes::UNIONS,
+        ];
+        let small = COMMANDS.len() + lists.iter().map(|list| list.len()).sum::<usize>();
         let commands = 2 * small + recipes::LARGE.len() + recipes::LARGE_COLLECTIONS.len();
         for (table, count) in [
             (Table::Core, 9),

@@ -168,14 +168,14 @@ impl Workload {
             return (self.key_count / 2 + beyond).to_string().into_bytes();
         }
         match word.strip_suffix('*') {
-            Some(prefix) => {
+            Some(prefix) if !prefix.is_empty() => {
                 self.key(prefix.as_bytes().try_into().expect("a prefix has four bytes"))
             }
-            None if word == "VALUE" => value.to_vec(),
-            None if let Some(bytes) = word.strip_prefix("VALUE:") => {
+            _ if word == "VALUE" => value.to_vec(),
+            _ if let Some(bytes) = word.strip_prefix("VALUE:") => {
                 vec![b'x'; bytes.parse().expect("a recipe says a number of bytes")]
             }
-            None => word.as_bytes().to_vec(),
+            _ => word.as_bytes().to_vec(),
         }
     }
 
@@ -390,6 +390,18 @@ mod tests {
             "zrange-10-one-sorted-set",
             b"*4\r\n$6\r\nZRANGE\r\n$4\r\nzset\r\n$3\r\n500\r\n$3\r\n509\r\n",
         );
+    }
+
+    #[test]
+    fn every_recipe_is_written() {
+        for recipe in recipes::all().chain(recipes::FILLS) {
+            let templates = workload(Operation::Recipe(recipe)).templates();
+            assert_eq!(templates.len(), recipe.steps.len(), "{}", recipe.name);
+        }
+        let head = b"*12\r\n$4\r\nXADD\r\n$3\r\nlog\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$6\r\n100000\r\n";
+        let tail = b"$1\r\n*\r\n$4\r\nkind\r\n$5\r\nclick\r\n$5\r\nplace\r\n$4\r\noslo\r\n\
+            $5\r\ncount\r\n$2\r\n12\r\n";
+        check("xadd", &[&head[..], tail].concat());
     }
 
     #[test]

@@ -60,8 +60,8 @@ pub use listpack_view::ListpackView;
 pub use set::{Lookups, Set, SetMember, SetView};
 pub use sorted_set::{Direction, MemberAt, ScoreRanges, SortedSet, SortedSetView};
 pub use stream::{
-    Consumer, ConsumerIndex, Entries, Group, IdText, Log, LogCounters, Pending, Stream, StreamId,
-    TooLarge, Trim, TrimBounds,
+    Consumer, ConsumerIndex, Entries, Group, IdText, Log, LogCounters, Pending, Producers,
+    References, Removal, Stream, StreamId, TooLarge, Trim, TrimBounds,
 };
 
 /// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.

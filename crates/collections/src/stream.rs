@@ -2,24 +2,31 @@
 //!
 //! `stream/id.rs` is the identity of an entry, `stream/log.rs` the entries, `stream/node.rs` one
 //! listpack of them, `stream/group.rs` a group, `stream/id_map.rs` the order of nodes and of
-//! entries that are pending.
+//! entries that are pending, `stream/removal.rs` how entries go to which groups may refer, and
+//! `stream/producers.rs` what those who add entries sent before.
 
 mod group;
 mod id;
 mod id_map;
 mod log;
 mod node;
+mod producers;
+mod removal;
 
 use std::collections::BTreeMap;
 
 pub use group::{Consumer, ConsumerIndex, Group, Pending};
 pub use id::{IdText, StreamId};
 pub use log::{Entries, Log, LogCounters, TooLarge, Trim, TrimBounds};
+pub use producers::Producers;
+pub use removal::{References, Removal};
 
 use crate::heap_bytes;
 
 /// The most that entries and deliveries are counted to: what a signed number can say.
 const COUNT_MAX: u64 = i64::MAX as u64;
+/// A bound of what the producers take without their messages.
+const PRODUCERS_BYTES: u64 = heap_bytes(size_of::<Producers>());
 
 /// Entries in order, and groups of consumers.
 #[derive(Clone, Default)]
@@ -31,13 +38,16 @@ struct Parts {
     groups: BTreeMap<Box<[u8]>, Box<Group>>,
     /// What the groups take.
     group_bytes: u64,
+    /// None as long as no producer names its messages.
+    producers: Option<Box<Producers>>,
 }
 
 impl Clone for Parts {
     fn clone(&self) -> Parts {
         let groups = self.groups.clone();
         let group_bytes = groups.iter().map(|(name, group)| bytes_of(name, group)).sum();
-        Parts { log: self.log.clone(), groups, group_bytes }
+        let producers = self.producers.clone();
+        Parts { log: self.log.clone(), groups, group_bytes, producers }
     }
 }
 
@@ -68,7 +78,24 @@ impl Stream {
     /// Returns the bytes of memory that it takes beside itself.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
-        heap_bytes(size_of::<Parts>()) + self.0.log.memory_bytes() + self.0.group_bytes
+        let own = heap_bytes(size_of::<Parts>()) + self.0.log.memory_bytes() + self.0.group_bytes;
+        own + self.0.producers.as_deref().map_or(0, |it| PRODUCERS_BYTES + it.memory_bytes())
+    }
+
+    /// Returns the producers who name their messages, if there ever was one.
+    #[inline]
+    pub fn producers(&self) -> Option<&Producers> {
+        self.0.producers.as_deref()
+    }
+
+    /// As [`Stream::producers`], to change them, which makes them if there were none.
+    pub fn producers_mut(&mut self) -> &mut Producers {
+        self.0.producers.get_or_insert_default()
+    }
+
+    /// Returns a bound of what [`Stream::producers_mut`] takes.
+    pub const fn producers_growth_bound() -> u64 {
+        PRODUCERS_BYTES
     }
 
     /// Returns a bound of what a further group takes.
@@ -116,7 +143,7 @@ impl Stream {
         name: &[u8],
         change: impl FnOnce(&Log, &mut Group) -> R,
     ) -> Option<R> {
-        let Parts { log, groups, group_bytes } = &mut *self.0;
+        let Parts { log, groups, group_bytes, .. } = &mut *self.0;
         let group = groups.get_mut(name)?;
         let before = group.memory_bytes();
         let result = change(log, group);

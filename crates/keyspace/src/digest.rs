@@ -91,7 +91,8 @@ fn of_stream(hasher: &SecretHasher, stream: &Stream) -> u64 {
         }
         for (id, pending) in group.pending(StreamId::MIN) {
             words_of(id).into_iter().for_each(&mut add);
-            add(hasher.hash(group.consumer(pending.consumer).name()));
+            let owner = pending.consumer.map(|index| hasher.hash(group.consumer(index).name()));
+            add(owner.unwrap_or_default());
             add(pending.delivered_at.0 as u64);
             add(pending.delivery_count);
         }

@@ -39,14 +39,15 @@ pub fn encoded_bytes_max_as(version: Version, value: Stored<'_>) -> u64 {
             Stored::Collection(collection) => {
                 let bytes = collection.memory_bytes();
                 let growth = if version == Version::NEWEST { 1 } else { PARTS_GROWTH_MAX };
-                bytes.saturating_mul(growth) + ordering_bytes(collection)
+                bytes.saturating_mul(growth) + extra_bytes(collection)
             }
         }
 }
 
-/// Returns a bound of what it takes to write the fields of a hash in the order of their times,
-/// where they are one listpack: that of the payload with the times, and a list.
-fn ordering_bytes(collection: CollectionView<'_>) -> u64 {
+/// Returns a bound of what is written and not in memory: of the fields of a hash in the order of
+/// their times, where they are one listpack, a payload with the times, and a list; of a stream the
+/// consumer who has what was released.
+fn extra_bytes(collection: CollectionView<'_>) -> u64 {
     /// What the frames of a field in the listpack, its time in the payload, and its place in the
     /// list take.
     const FIELD_BYTES_MAX: u64 = 3 * 10 + 11 + 64;
@@ -54,6 +55,7 @@ fn ordering_bytes(collection: CollectionView<'_>) -> u64 {
         CollectionView::Hash(hash) if hash.is_timed() && hash.is_small() => {
             hash.memory_bytes() + hash.len() as u64 * FIELD_BYTES_MAX
         }
+        CollectionView::Stream(stream) => streams::nobody_bytes_max(stream),
         _ => 0,
     }
 }

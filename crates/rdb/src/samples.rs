@@ -116,7 +116,8 @@ fn deliver(random: &mut Prng, log: &Log, group: &mut Group) {
         if !random.one_in(3) {
             let delivered_at = UnixMs(random.below(1 << 41) as i64);
             let delivery_count = 1 + random.below(3);
-            group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
+            let pending = Pending { consumer: Some(consumer), delivered_at, delivery_count };
+            group.set_pending(id, pending);
             group.note_seen(consumer, delivered_at, random.one_in(2));
         }
     }
@@ -179,7 +180,7 @@ fn stream_parts(stream: &Stream) -> Vec<Vec<u8>> {
         parts.push(name.to_vec());
         parts.push(format!("{:?} {:?}", group.last_id(), group.entries_read()).into_bytes());
         for (id, pending) in group.pending(StreamId::MIN) {
-            let name = group.consumer(pending.consumer).name();
+            let name = pending.consumer.map_or(&b""[..], |index| group.consumer(index).name());
             let count = pending.delivery_count.to_string().into_bytes();
             parts.push([text(id), name.to_vec(), count].join(&b' '));
         }

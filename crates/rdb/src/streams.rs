@@ -10,6 +10,10 @@
 //! ```
 //! What is in brackets is there from the second kind on, and the active time in the third.
 //!
+//! The format has no entries that are pending with nobody, as those are that were released. They
+//! are written as pending with a consumer without a name, since 1970, from whom any consumer may
+//! claim them; and read as what they were. What producers sent before is not written.
+//!
 //! Source: Redis 7.2, `rdbSaveObject` and `rdbLoadObject`.
 
 use base::UnixMs;
@@ -26,6 +30,9 @@ use crate::writer::Writer;
 const UNKNOWN: u64 = u64::MAX;
 /// What stands for a time at which nothing was.
 const NEVER: i64 = -1;
+
+/// When a consumer was seen who is nobody, and when what was released was delivered.
+const UNSEEN: UnixMs = UnixMs(0);
 
 /// What a node takes beside its listpack, a group, and a consumer, beside their names.
 const PART_BYTES: u64 = 512;
@@ -79,22 +86,61 @@ fn put_group(group: &Group, kind: u8, writer: &mut Writer<'_>) {
         writer.out.extend_from_slice(&pending.delivered_at.0.to_le_bytes());
         writer.number(pending.delivery_count);
     }
-    writer.length(group.consumer_count());
-    for (_, consumer) in group.consumers() {
-        put_consumer(consumer, kind, writer);
+    let mut consumers = group.consumers().map(|(_, consumer)| consumer).peekable();
+    let mut count = group.consumer_count();
+    // The shortest name comes first.
+    let has_released = group.released_count() > 0;
+    let nobody = consumers.next_if(|consumer| has_released && consumer.name().is_empty());
+    count += usize::from(has_released && nobody.is_none());
+    writer.length(count);
+    if has_released {
+        put_nobody(group, nobody, kind, writer);
+    }
+    for consumer in consumers {
+        put_consumer_head(consumer.name(), (consumer.seen_at, consumer.active_at), kind, writer);
+        writer.length(consumer.pending_count());
+        for id in consumer.pending(StreamId::MIN) {
+            writer.out.extend_from_slice(&id.to_bytes());
+        }
     }
 }
 
-fn put_consumer(consumer: &Consumer, kind: u8, writer: &mut Writer<'_>) {
-    writer.text(consumer.name());
-    writer.out.extend_from_slice(&consumer.seen_at.0.to_le_bytes());
-    if kind == kind::STREAM_LISTPACKS_3 {
-        let active_at = consumer.active_at.map_or(NEVER, |at| at.0);
-        writer.out.extend_from_slice(&active_at.to_le_bytes());
-    }
-    writer.length(consumer.pending_count());
-    for id in consumer.pending(StreamId::MIN) {
+/// Returns a bound of what [`put_nobody`] writes for the groups of `stream`: entries that were
+/// released are in one place in memory, and in two here.
+pub(crate) fn nobody_bytes_max(stream: &Stream) -> u64 {
+    /// A consumer without entries.
+    const HEAD_BYTES: u64 = 64;
+    /// An entry's second place, and a number of deliveries of nine bytes.
+    const ENTRY_BYTES: u64 = 16 + 9;
+    let counts = stream.groups().map(|(_, group)| group.released_count() as u64);
+    counts.filter(|count| *count > 0).map(|count| HEAD_BYTES + count * ENTRY_BYTES).sum()
+}
+
+/// Writes a consumer without a name: what it has, if there is one, and what was released.
+fn put_nobody(group: &Group, own: Option<&Consumer>, kind: u8, writer: &mut Writer<'_>) {
+    let times = own.map_or((UNSEEN, None), |own| (own.seen_at, own.active_at));
+    put_consumer_head(b"", times, kind, writer);
+    writer.length(group.released_count() + own.map_or(0, Consumer::pending_count));
+    let is_own = |pending: &Pending| match pending.consumer {
+        Some(index) => group.consumer(index).name().is_empty(),
+        None => true,
+    };
+    for (id, _) in group.pending(StreamId::MIN).filter(|(_, pending)| is_own(pending)) {
         writer.out.extend_from_slice(&id.to_bytes());
+    }
+}
+
+fn put_consumer_head(
+    name: &[u8],
+    (seen_at, active_at): (UnixMs, Option<UnixMs>),
+    kind: u8,
+    writer: &mut Writer<'_>,
+) {
+    writer.text(name);
+    writer.out.extend_from_slice(&seen_at.0.to_le_bytes());
+    if kind == kind::STREAM_LISTPACKS_3 {
+        let active_at = active_at.map_or(NEVER, |at| at.0);
+        writer.out.extend_from_slice(&active_at.to_le_bytes());
     }
 }
 
@@ -210,7 +256,16 @@ fn group(kind: u8, reader: &mut Reader<'_>, stream: &Stream) -> Option<Group> {
             return None;
         }
         previous = Some(id);
+        let is_released = delivered_at == UNSEEN && group.consumer(consumer).name().is_empty();
+        let consumer = (!is_released).then_some(consumer);
         group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
+    }
+    if group.released_count() > 0
+        && let Some(nobody) = group.find_consumer(b"")
+        && group.consumer(nobody).seen_at == UNSEEN
+        && group.consumer(nobody).pending_count() == 0
+    {
+        group.remove_consumer(nobody);
     }
     Some(group)
 }

@@ -130,6 +130,22 @@ pub const STRESS_TESTS: &[StressTest] = &[
         filter: "replies_and_data_equal",
     },
     StressTest {
+        name: "stream-differential",
+        promise: "five million requests of streams, with readers that wait, are as redis-server's",
+        has_short: false,
+        amounts: &[("FOREBAY_DIFF_GROUP_COMMANDS", 5_000_000)],
+        target: TESTS,
+        filter: "replies_and_data_of_some_groups",
+    },
+    StressTest {
+        name: "consumers",
+        promise: "consumers that are killed at any step lose none of their group's entries",
+        has_short: false,
+        amounts: &[("FOREBAY_CONSUMED_ENTRIES", 200_000)],
+        target: TESTS,
+        filter: "consumers_killed_at_any_step",
+    },
+    StressTest {
         name: "collections",
         promise: "parts of a collection that change together are read together, whatever happens",
         has_short: false,

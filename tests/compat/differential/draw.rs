@@ -6,7 +6,7 @@ use command::{Arg, ArgKind, Command, Group};
 use harness::Request;
 
 use super::compare::SECONDS_MAX;
-use super::sequence::Profile;
+use super::sequence::{Profile, Theme};
 use crate::compat::dumped_values;
 
 /// Draws the words of requests that both servers answer alike.
@@ -14,6 +14,7 @@ use crate::compat::dumped_values;
 pub struct Words {
     prng: Prng,
     profile: Profile,
+    theme: Theme,
     keys: Vec<Vec<u8>>,
     /// Times drawn so far.
     times: u64,
@@ -36,7 +37,11 @@ impl Draw for Words {
     }
 
     fn begin(&mut self, command: &Command) {
-        self.affinity = command.group.key_affinity();
+        // Where few groups share few keys, all of these are theirs.
+        self.affinity = match self.theme {
+            Theme::Groups(_) => None,
+            Theme::All | Theme::Collections => command.group.key_affinity(),
+        };
     }
 
     fn word(&mut self, word: &'static str) -> Vec<u8> {
@@ -56,7 +61,8 @@ impl Draw for Words {
     fn value(&mut self, arg: &Arg) -> Vec<u8> {
         match arg.kind {
             _ if !(arg.words.is_empty() || arg.is_open && self.prng.one_in(4)) => {
-                self.prng.pick(arg.words).as_bytes().to_vec()
+                let word = self.prng.pick(arg.words);
+                self.spread(word)
             }
             ArgKind::Key(_) => self.key(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
@@ -75,9 +81,47 @@ impl Draw for Words {
 }
 
 impl Words {
-    /// Returns the words of `seed`, about the keys `keys`.
-    pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Words {
-        Words { prng: Prng::new(seed), profile, keys, times: 0, affinity: None }
+    /// Returns the words of `seed`, of an epoch of `theme` about the keys `keys`.
+    pub fn new(seed: u64, profile: Profile, theme: Theme, keys: Vec<Vec<u8>>) -> Words {
+        Words { prng: Prng::new(seed), profile, theme, keys, times: 0, affinity: None }
+    }
+
+    /// Returns `word`, or often another identity where it is one that many entries have nearly, in
+    /// an epoch whose streams grow long.
+    fn spread(&mut self, word: &str) -> Vec<u8> {
+        let head = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let is_spread = matches!(self.theme, Theme::Groups(_)) && head.ends_with("4-");
+        match is_spread && head != word && self.prng.one_in(2) {
+            true => format!("{head}{}", self.prng.below(80)).into_bytes(),
+            false => word.as_bytes().to_vec(),
+        }
+    }
+
+    /// Returns a request that makes a stream longer, or has a group of its consumers read on.
+    pub fn of_stream(&mut self) -> Request {
+        let key = self.key();
+        let mut request = match self.prng.below(8) {
+            0 => {
+                let (group, id) = (self.prng.pick(&["g", "h"]), self.prng.pick(&["0", "$"]));
+                harness::words(&format!("XGROUP CREATE KEY {group} {id} MKSTREAM"))
+            }
+            1..=2 => {
+                let (group, consumer) =
+                    (self.prng.pick(&["g", "h"]), self.prng.pick(&["al", "bob"]));
+                let count = 1 + self.prng.below(9);
+                let head = format!("XREADGROUP GROUP {group} {consumer} COUNT {count}");
+                harness::words(&format!("{head} STREAMS KEY >"))
+            }
+            _ => {
+                let mut request = harness::words("XADD KEY 4-*");
+                for field in self.prng.pick(&[&["f"][..], &["f"], &["f", "other"], &["other"]]) {
+                    request.extend([field.as_bytes().to_vec(), self.string()]);
+                }
+                request
+            }
+        };
+        request.iter_mut().filter(|word| *word == b"KEY").for_each(|word| word.clone_from(&key));
+        request
     }
 
     /// Returns `request` with something wrong with it, most times.

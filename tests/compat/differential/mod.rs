@@ -4,10 +4,12 @@
 //! A run consists of epochs that begin with empty servers and new connections; an epoch follows
 //! from its seed alone. Every other pair of epochs is about collections: they grow and shrink under
 //! limits of the epoch's own, sessions wait for elements, and in the end the payloads of DUMP are
-//! compared as well. A failure prints the seed and the fewest steps found that show it:
-//! `FOREBAY_DIFF_SEED=<seed>` runs that one epoch again. `FOREBAY_DIFF_COMMANDS` is the number of
-//! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch. Several pairs of servers work
-//! at once, one for each processor up to [`WORLDS_MAX`], each on an epoch of its own.
+//! compared as well. A second run is about few groups of commands alone, those that
+//! `FOREBAY_DIFF_GROUPS` names, on few keys: of streams unless it says otherwise. A failure prints
+//! the seed and the fewest steps found that show it: `FOREBAY_DIFF_SEED=<seed>` runs that one epoch
+//! again. `FOREBAY_DIFF_COMMANDS` is the number of requests, `FOREBAY_DIFF_GROUP_COMMANDS` that of
+//! the second run, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch. Several pairs of servers
+//! work at once, one for each processor up to [`WORLDS_MAX`], each on an epoch of its own.
 //!
 //! *Layout*: `draw.rs` generates words, `sequence.rs` orders them into an epoch, `world.rs` runs an
 //! epoch on both servers, `compare.rs` judges pairs of replies and lists the known differences,
@@ -24,21 +26,35 @@ use std::thread;
 
 use harness::{Kind, Launch, number};
 
-use sequence::Epoch;
+use sequence::{Epoch, Groups};
 use world::World;
 
 const COMMANDS_DEFAULT: u64 = 40_000;
+const GROUP_COMMANDS_DEFAULT: u64 = 16_000;
 const COMMANDS_PER_EPOCH: u64 = 2_000;
+/// The groups of the run over few of them.
+const GROUPS_DEFAULT: &str = "stream";
 /// Pairs of servers that work at once.
 const WORLDS_MAX: usize = 4;
 
 #[test]
 fn replies_and_data_equal_those_of_redis_server() {
+    run(None, number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT));
+}
+
+#[test]
+fn replies_and_data_of_some_groups_equal_those_of_redis_server() {
+    let groups = std::env::var("FOREBAY_DIFF_GROUPS");
+    let groups = Groups::named(groups.as_deref().unwrap_or(GROUPS_DEFAULT));
+    run(Some(groups), number("FOREBAY_DIFF_GROUP_COMMANDS").unwrap_or(GROUP_COMMANDS_DEFAULT));
+}
+
+/// Compares `commands` requests, or a few more, of all commands or of those of `groups`.
+fn run(groups: Option<Groups>, commands: u64) {
     if let Some(seed) = number("FOREBAY_DIFF_SEED") {
-        run_epoch(&World::new(subject()), seed);
+        run_epoch(&World::new(subject()), seed, groups);
         return;
     }
-    let commands = number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
     let first_seed = number("FOREBAY_DIFF_FIRST_SEED").unwrap_or_else(seed_of_this_run);
     println!("seeds from {first_seed}");
     let worlds = thread::available_parallelism().map_or(1, usize::from).min(WORLDS_MAX);
@@ -48,7 +64,7 @@ fn replies_and_data_equal_those_of_redis_server() {
         let _end = End { sent: &sent, commands };
         while sent.load(Ordering::Relaxed) < commands {
             let seed = first_seed.wrapping_add(epochs.fetch_add(1, Ordering::Relaxed));
-            sent.fetch_add(run_epoch(&world, seed), Ordering::Relaxed);
+            sent.fetch_add(run_epoch(&world, seed, groups), Ordering::Relaxed);
         }
     };
     thread::scope(|scope| {
@@ -88,8 +104,8 @@ impl Drop for End<'_> {
 }
 
 /// Returns how many commands were compared.
-fn run_epoch(world: &World, seed: u64) -> u64 {
-    let epoch = Epoch::draw(seed, COMMANDS_PER_EPOCH as usize);
+fn run_epoch(world: &World, seed: u64, groups: Option<Groups>) -> u64 {
+    let epoch = Epoch::draw(seed, COMMANDS_PER_EPOCH as usize, groups);
     if let Err(failure) = world.run(&epoch) {
         let shrunk = shrink::shrink(world, &epoch);
         panic!("FOREBAY_DIFF_SEED={seed}\n{failure}\n\n{shrunk}");

@@ -49,12 +49,37 @@ pub enum Theme {
     /// HyperLogLogs that become dense, under settings of the epoch's own, and sessions that wait for
     /// elements.
     Collections,
+    /// The commands of these groups, on few keys, and sessions that wait for entries of streams.
+    Groups(Groups),
 }
 
 impl Theme {
     /// Returns the theme of the epoch of `seed`: each comes with both profiles.
     pub fn of_seed(seed: u64) -> Theme {
         if (seed / 2).is_multiple_of(2) { Theme::All } else { Theme::Collections }
+    }
+}
+
+/// Groups of commands: a bit for each, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups(u32);
+
+impl Groups {
+    /// Returns those whose names are in `text`, with commas between them.
+    ///
+    /// # Panics
+    /// When no command is of a group that is called so.
+    pub fn named(text: &str) -> Groups {
+        let bit = |name: &str| {
+            let row = rows().find(|row| row.group.name() == name);
+            1 << row.unwrap_or_else(|| panic!("'{name}' is no group of commands")).group as u32
+        };
+        Groups(text.split(',').map(bit).fold(0, |groups, bit| groups | bit))
+    }
+
+    /// Returns whether `group` is one of them.
+    pub fn has(self, group: Group) -> bool {
+        self.0 & 1 << group as u32 != 0
     }
 }
 
@@ -151,6 +176,11 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("slowlog|get", "shows what the server saw; compat/observation.rs compares its entries"),
     ("slowlog|len", "tells what the server saw"),
     ("wait", "may wait for long; compat/scripts/clients.txt has it"),
+    ("xackdel", "a command of Redis 8.2; command/tests/table has it"),
+    ("xcfgset", "a command of Redis 8.6; command/tests/table has it"),
+    ("xdelex", "a command of Redis 8.2; command/tests/table has it"),
+    ("xidmprecord", "a command of Redis 8.8; command/tests/table has it"),
+    ("xnack", "a command of Redis 8.8; command/tests/table has it"),
     ("xsetid", "7.2 refuses identities that 7.0 takes; compat/scripts/streams.txt has it"),
     ("xinfo|consumers", "7.2 says more, and times go on; command/tests/table has it"),
     ("zlexcount", BY_NAME),
@@ -171,7 +201,7 @@ const NO_NAME: &str = "nosuchcommand";
 
 /// The settings at which collections change their encoding, each with its default and with values
 /// that few parts reach. One that Redis 7.0 does not know is not among them.
-const SETTINGS: [(&str, &[&str]); 7] = [
+const SETTINGS: [(&str, &[&str]); 9] = [
     ("hash-max-listpack-entries", &["512", "3", "40", "0"]),
     ("hash-max-listpack-value", &["64", "5", "300"]),
     ("set-max-intset-entries", &["512", "4", "60", "0"]),
@@ -179,16 +209,21 @@ const SETTINGS: [(&str, &[&str]); 7] = [
     ("zset-max-listpack-value", &["64", "5", "300"]),
     ("list-max-listpack-size", &["-2", "2", "10", "-1"]),
     ("hll-sparse-max-bytes", &["3000", "20", "60", "500"]),
+    ("stream-node-max-entries", &["100", "3", "10", "1"]),
+    ("stream-node-max-bytes", &["4096", "100", "300"]),
 ];
 
 impl Epoch {
-    /// Returns the epoch of `seed` with about `count` steps.
-    pub fn draw(seed: u64, count: usize) -> Epoch {
-        let (profile, theme) = (Profile::of_seed(seed), Theme::of_seed(seed));
-        let keys = keys();
-        let mut draw = Words::new(seed, profile, keys.clone());
+    /// Returns the epoch of `seed` with about `count` steps, about `groups` if these are given.
+    pub fn draw(seed: u64, count: usize, groups: Option<Groups>) -> Epoch {
+        let profile = Profile::of_seed(seed);
+        let theme = groups.map_or(Theme::of_seed(seed), Theme::Groups);
+        let keys = keys(theme);
+        let mut draw = Words::new(seed, profile, theme, keys.clone());
         let settings = settings(&mut draw, theme);
         let rows: Vec<_> = candidates().into_iter().filter(|row| is_about(row, theme)).collect();
+        let (own, others) = rows.into_iter().partition(|row| is_main(row, theme));
+        let rows = [own, others];
         let mut steps: Vec<Step> = (0..SESSION_COUNT).map(first_step).collect();
         let mut in_transaction = [false; SESSION_COUNT];
         while steps.len() < count {
@@ -198,9 +233,19 @@ impl Epoch {
                     Theme::Collections if draw.random().one_in(20) => draw.filling(),
                     Theme::Collections if draw.random().one_in(80) => waiting(&mut draw),
                     Theme::Collections if draw.random().one_in(100) => draw.damaging(),
+                    Theme::Groups(groups) if groups.has(Group::Stream) => {
+                        match draw.random().below(160) {
+                            0..=1 => waiting_reader(&mut draw),
+                            2..=30 => draw.of_stream(),
+                            _ => next_request(&mut draw, &rows, in_transaction[session]),
+                        }
+                    }
                     _ => next_request(&mut draw, &rows, in_transaction[session]),
                 };
-                let request = replacing_no_awaited(request);
+                let request = match theme {
+                    Theme::Groups(_) => leaving_awaited(request, in_transaction[session]),
+                    _ => replacing_no_awaited(request),
+                };
                 follow(&request, &mut in_transaction[session]);
                 let may_wait = may_wait(&request);
                 steps.push(Step { session, request });
@@ -261,8 +306,9 @@ impl Epoch {
     }
 
     fn of_row_at_limits(seed: u64, row: &Command) -> Epoch {
-        let (profile, theme, keys) = (Profile::Lasting, Theme::Collections, keys());
-        let mut draw = Words::new(seed, profile, keys.clone());
+        let (profile, theme) = (Profile::Lasting, Theme::Collections);
+        let keys = keys(theme);
+        let mut draw = Words::new(seed, profile, theme, keys.clone());
         let settings = settings(&mut draw, Theme::All);
         let mut steps = vec![first_step(0)];
         let step = |request| Step { session: 0, request: comparable(far_away(request)) };
@@ -304,18 +350,25 @@ fn settings(draw: &mut Words, theme: Theme) -> Vec<Request> {
 
 /// Returns whether an epoch of `theme` has requests of `row`.
 fn is_about(row: &Command, theme: Theme) -> bool {
-    let is_group_of_collections = matches!(
+    let is_of_all = matches!(row.group, Group::Generic | Group::Transactions);
+    let is_of_collections = matches!(
         row.group,
-        Group::Generic
-            | Group::List
-            | Group::Set
-            | Group::SortedSet
-            | Group::Geo
-            | Group::Hash
-            | Group::HyperLogLog
-            | Group::Transactions
+        Group::List | Group::Set | Group::SortedSet | Group::Geo | Group::Hash | Group::HyperLogLog
     );
-    theme == Theme::All || is_group_of_collections
+    match theme {
+        Theme::All => true,
+        Theme::Collections => is_of_all || is_of_collections,
+        // What exchanges databases would serve those who wait for emptied streams, in Redis 7.0.
+        Theme::Groups(groups) => is_of_all && row.name != "swapdb" || groups.has(row.group),
+    }
+}
+
+/// Returns whether most requests of an epoch of `theme` are of rows like `row`.
+fn is_main(row: &Command, theme: Theme) -> bool {
+    match theme {
+        Theme::Groups(groups) => groups.has(row.group),
+        _ => true,
+    }
 }
 
 /// Commands that wait for an element, which sessions send in epochs of collections.
@@ -324,7 +377,50 @@ const WAITING: [&str; 8] =
 
 /// Returns whether `request` may make its session wait.
 pub fn may_wait(request: &Request) -> bool {
-    WAITING.iter().any(|name| request[0].eq_ignore_ascii_case(name.as_bytes()))
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let reads = request[0].to_ascii_lowercase().starts_with(b"xread");
+    reads && request.iter().any(|word| is(word, "block"))
+        || WAITING.iter().any(|name| is(&request[0], name))
+}
+
+/// The streams for which sessions wait; they share a shard, as [`WAITED`] do.
+const WAITED_STREAMS: [&str; 2] = ["{tag}s", "{tag}t"];
+
+/// Returns a request that waits for entries for as long as it takes, where there is none. Of one
+/// stream: where several get entries at once, Redis 7.0 replies with those of one of them.
+fn waiting_reader(draw: &mut Words) -> Request {
+    let random = draw.random();
+    let key = random.pick(&WAITED_STREAMS);
+    let count = if random.one_in(3) { "COUNT 2 " } else { "" };
+    harness::words(&match random.one_in(2) {
+        true => {
+            let id = random.pick(&["$", "$", "0", "4-3"]);
+            format!("XREAD {count}BLOCK 0 STREAMS {key} {id}")
+        }
+        false => {
+            let (group, consumer) = (random.pick(&["g", "h"]), random.pick(&["alice", "bob"]));
+            let no_ack = if random.one_in(4) { "NOACK " } else { "" };
+            format!("XREADGROUP GROUP {group} {consumer} {count}{no_ack}BLOCK 0 STREAMS {key} >")
+        }
+    })
+}
+
+/// Returns `request` with another key for one for which sessions wait, where Redis 7.0 serves them
+/// by a stream that has no entry for them, or has lost it again by then: what comes to be there
+/// under another name, what a transaction does, what loses entries by themselves.
+fn leaving_awaited(mut request: Request, in_transaction: bool) -> Request {
+    const LEAVING: [&str; 7] = ["rename", "renamenx", "copy", "restore", "move", "xdel", "xtrim"];
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let trims = |word: &Vec<u8>| is(word, "maxlen") || is(word, "minid");
+    let leaves = in_transaction
+        || LEAVING.iter().any(|name| is(&request[0], name))
+        || is(&request[0], "xadd") && request.iter().any(trims);
+    let is_awaited = |word: &Vec<u8>| WAITED_STREAMS.iter().any(|key| *word == key.as_bytes());
+    if leaves {
+        let awaited = request.iter_mut().skip(1).filter(|word| is_awaited(word));
+        awaited.for_each(|word| *word = b"s0".to_vec());
+    }
+    request
 }
 
 /// The keys for which sessions wait. They share a shard: a session whose move needs the locks of
@@ -396,7 +492,12 @@ fn group(row: &'static Command) -> &'static str {
     }
 }
 
-fn next_request(draw: &mut Words, rows: &[&Command], in_transaction: bool) -> Request {
+/// Returns a request of one of the first of `rows`, or rarely of the others, if there are any.
+fn next_request(
+    draw: &mut Words,
+    [own, others]: &[Vec<&Command>; 2],
+    in_transaction: bool,
+) -> Request {
     if in_transaction && draw.random().one_in(9) {
         return harness::words("EXEC");
     }
@@ -405,6 +506,7 @@ fn next_request(draw: &mut Words, rows: &[&Command], in_transaction: bool) -> Re
         return draw.spoil(harness::words(name));
     }
     let row = loop {
+        let rows = if !others.is_empty() && draw.random().one_in(6) { others } else { own };
         let row = draw.random().pick(rows);
         let is_rare = RARE.contains(&row.name);
         if !is_rare || draw.random().one_in(12) {
@@ -457,13 +559,8 @@ fn comparable(mut request: Request) -> Request {
         let lowest = request.iter_mut().skip(2).filter(|word| **word == b"-9223372036854775808");
         lowest.for_each(|number| *number = b"-9223372036854775807".to_vec());
     }
-    if request[0].to_ascii_lowercase().starts_with(b"xread")
-        && let Some(at) = request.iter().position(|word| word.eq_ignore_ascii_case(b"streams"))
-        && (request.len() - at).is_multiple_of(2)
-    {
-        // Of keys and identities that are no pairs 7.0 says other words; compat/scripts/streams.txt
-        // has them.
-        request.pop();
+    if request[0].to_ascii_lowercase().starts_with(b"x") {
+        request = comparable_of_stream(request);
     }
     if request[0].eq_ignore_ascii_case(b"bitfield") {
         // A write that fails may leave a longer string, of which Redis tells no watcher;
@@ -509,6 +606,32 @@ fn comparable(mut request: Request) -> Request {
                 request[index] = b"100000".to_vec();
             }
         }
+    }
+    request
+}
+
+/// Returns a request of streams without what is a matter of time, or of Redis's version.
+fn comparable_of_stream(mut request: Request) -> Request {
+    if request[0].to_ascii_lowercase().starts_with(b"xread")
+        && let Some(at) = request.iter().position(|word| word.eq_ignore_ascii_case(b"streams"))
+        && (request.len() - at).is_multiple_of(2)
+    {
+        // Of keys and identities that are no pairs 7.0 says other words; compat/scripts/streams.txt
+        // has them.
+        request.pop();
+    }
+    let is_claim = |name: &[u8]| name.ends_with(b"claim") || name == b"xpending";
+    if is_claim(&request[0].to_ascii_lowercase())
+        && let Some(idle) = request.get_mut(4)
+        && str::from_utf8(idle).is_ok_and(|it| it.parse().is_ok_and(|it: i64| it < 3_600_000))
+    {
+        // How long an entry has been pending is another time in the other server.
+        *idle = b"0".to_vec();
+    }
+    if request[0].eq_ignore_ascii_case(b"xgroup") {
+        // The greatest number of entries read is followed by no other, in Redis by the least.
+        let greatest = request.iter_mut().filter(|word| word.starts_with(b"922337203685477580"));
+        greatest.for_each(|word| *word = b"1000000".to_vec());
     }
     request
 }
@@ -579,8 +702,12 @@ fn follow(request: &Request, in_transaction: &mut bool) {
     }
 }
 
-/// Returns the keys of all epochs: few, so that requests meet; of every length and kind.
-fn keys() -> Vec<Vec<u8>> {
+/// Returns the keys of the epochs of `theme`: few, so that requests meet; of every length and kind.
+fn keys(theme: Theme) -> Vec<Vec<u8>> {
+    if matches!(theme, Theme::Groups(_)) {
+        let few = ["s0", WAITED_STREAMS[0], "s1", WAITED_STREAMS[1], "s2", "12345"];
+        return few.map(|key| key.as_bytes().to_vec()).into();
+    }
     let mut keys: Vec<Vec<u8>> = (0..12).map(|index| format!("k{index}").into_bytes()).collect();
     keys.extend((0..6).map(|index| format!("{{tag}}{index}").into_bytes()));
     keys.extend((0..4).map(|index| format!("k:{index}:*").into_bytes()));

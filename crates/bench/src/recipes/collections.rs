@@ -47,6 +47,9 @@ pub static FILLS: &[Recipe] = &[
     cycle("one sorted set", &[("ZADD zset 0000* mem:*", NUMBER)]),
     // And a coordinate between two tenths of a degree.
     cycle("one set of places", &[("GEOADD pset 13.3* 52.5* mem:*", NUMBER)]),
+    cycle("streams", &[("XADD stm:* 1-1 kind click place oslo count 12", BULK)]),
+    cycle("streams of two", &[("XADD stm:* 1-2 kind view place rome count 13", BULK)]),
+    cycle("groups", &[("XGROUP CREATE stm:* g 0", OK)]),
 ];
 
 /// Commands on collections: on one of many of five parts each, and on one of many parts.
@@ -150,23 +153,44 @@ pub static COLLECTIONS: &[Recipe] = &[
         "ZREM, ZADD, one sorted set",
         &[("ZREM zset mem:*", NUMBER), ("ZADD zset 0000* mem:*", NUMBER)],
     ),
+];
+
+/// Commands that add to streams, and those of the consumers of a group.
+pub static STREAMS: &[Recipe] = &[
     one("XADD", &[("XADD log MAXLEN ~ 100000 * kind click place oslo count 12", BULK)]),
+    // The group goes back to the beginning, for it gives each entry once.
+    cycle(
+        "XREADGROUP, XACK",
+        &[
+            ("XGROUP SETID stm:* g 0", OK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
+            ("XACK stm:* g 1-1", NUMBER),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
+            ("XACK stm:* g 1-2", NUMBER),
+        ],
+    ),
     cycle(
         "XADD, XREADGROUP, XACK",
         &[
-            ("DEL stm:*", NUMBER),
-            ("XGROUP CREATE stm:* g 0 MKSTREAM", OK),
-            ("XADD stm:* 1-1 kind click place oslo count 12", BULK),
-            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
-            ("XACK stm:* g 1-1", NUMBER),
-            ("XADD stm:* 1-2 kind click place oslo count 12", BULK),
-            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
-            ("XACK stm:* g 1-2", NUMBER),
-            ("XADD stm:* 1-3 kind click place oslo count 12", BULK),
-            ("XREADGROUP GROUP g ada COUNT 1 STREAMS stm:* >", ARRAY),
-            ("XACK stm:* g 1-3", NUMBER),
+            ("DEL new:*", NUMBER),
+            ("XGROUP CREATE new:* g 0 MKSTREAM", OK),
+            ("XADD new:* 1-1 kind click place oslo count 12", BULK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS new:* >", ARRAY),
+            ("XACK new:* g 1-1", NUMBER),
+            ("XADD new:* 1-2 kind click place oslo count 12", BULK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS new:* >", ARRAY),
+            ("XACK new:* g 1-2", NUMBER),
+            ("XADD new:* 1-3 kind click place oslo count 12", BULK),
+            ("XREADGROUP GROUP g ada COUNT 1 STREAMS new:* >", ARRAY),
+            ("XACK new:* g 1-3", NUMBER),
         ],
     ),
+];
+
+/// Commands that read entries of a stream.
+pub static STREAM_READS: &[Recipe] = &[
+    one("XRANGE of 100", &[("XRANGE log:1 - + COUNT 100", ARRAY)]),
+    one("XREAD of 10", &[("XREAD STREAMS log:1 990-0", ARRAY)]),
 ];
 
 /// Commands that loop over collections of hundreds of parts.
@@ -198,6 +222,4 @@ pub static LARGE_COLLECTIONS: &[Recipe] = &[
     one("SINTERSTORE of 1,000", &[("SINTERSTORE target set:1 set:2", NUMBER)]),
     one("SUNIONSTORE of 1,000", &[("SUNIONSTORE target set:1 set:2", NUMBER)]),
     one("SSCAN of 1,000", &[("SSCAN set:1 0 COUNT 100", ARRAY)]),
-    one("XRANGE of 100", &[("XRANGE log:1 - + COUNT 100", ARRAY)]),
-    one("XREAD of 10", &[("XREAD STREAMS log:1 990-0", ARRAY)]),
 ];

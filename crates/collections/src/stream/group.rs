@@ -25,6 +25,8 @@ pub struct Group {
     /// [`Log::count_up_to`].
     entries_read: Option<u64>,
     pending: IdMap<Pending>,
+    /// How many of these are with nobody.
+    released_count: usize,
     names: BTreeMap<Arc<[u8]>, ConsumerIndex>,
     consumers: Chunked<Option<Consumer>>,
     free: Chunked<ConsumerIndex>,
@@ -39,8 +41,8 @@ pub struct ConsumerIndex(u32);
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// With whom.
-    pub consumer: ConsumerIndex,
+    /// With whom; none if it was released.
+    pub consumer: Option<ConsumerIndex>,
     /// When it was last delivered.
     pub delivered_at: UnixMs,
     /// How often; at most `i64::MAX`.
@@ -89,10 +91,11 @@ impl Consumer {
 
 impl Clone for Group {
     fn clone(&self) -> Group {
-        let Group { last_id, entries_read, .. } = *self;
+        let Group { last_id, entries_read, released_count, .. } = *self;
         let mut copy = Group {
             last_id,
             entries_read,
+            released_count,
             pending: self.pending.clone(),
             names: self.names.clone(),
             consumers: self.consumers.clone(),
@@ -214,6 +217,11 @@ impl Group {
         self.pending.len()
     }
 
+    /// Returns how many entries are pending with nobody.
+    pub fn released_count(&self) -> usize {
+        self.released_count
+    }
+
     /// Returns how the entry `id` is pending, if it is.
     #[inline]
     pub fn pending_entry(&self, id: StreamId) -> Option<Pending> {
@@ -243,16 +251,28 @@ impl Group {
             return;
         }
         if let Some(former) = former {
-            self.change_consumer(former, |consumer| consumer.pending.remove(id));
+            self.leave(former, id);
         }
-        self.change_consumer(pending.consumer, |consumer| consumer.pending.insert(id, ()));
+        match pending.consumer {
+            Some(consumer) => self.change_consumer(consumer, |it| it.pending.insert(id, ())),
+            None => self.released_count += 1,
+        }
     }
 
     /// Ends that entry `id` is pending; returns whether it was.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(id) else { return false };
-        self.change_consumer(pending.consumer, |consumer| consumer.pending.remove(id));
+        self.leave(pending.consumer, id);
         true
+    }
+
+    /// Ends that entry `id` is with `former`, or with nobody.
+    #[inline]
+    fn leave(&mut self, former: Option<ConsumerIndex>, id: StreamId) {
+        match former {
+            Some(former) => self.change_consumer(former, |consumer| consumer.pending.remove(id)),
+            None => self.released_count -= 1,
+        }
     }
 
     /// Returns how many consumers there are.

@@ -272,10 +272,16 @@ impl Log {
         self.first_id = first.unwrap_or_default();
     }
 
-    /// Takes entries out as `trim` and `bounds` say; returns how many.
+    /// Takes entries out as `trim` and `bounds` say; returns how many, and tells `gone` of each, if
+    /// it is given.
     ///
     /// Source: Redis 7.2, `streamTrim`.
-    pub fn trim(&mut self, trim: Trim, bounds: TrimBounds) -> u64 {
+    pub fn trim(
+        &mut self,
+        trim: Trim,
+        bounds: TrimBounds,
+        mut gone: Option<&mut dyn FnMut(StreamId)>,
+    ) -> u64 {
         let mut removed = 0;
         while let Some((key, pack)) = self.nodes.first() {
             let live = node::master(pack.view()).live as u64;
@@ -288,13 +294,16 @@ impl Log {
                 Trim::Before(id) => last_id_of(pack.view(), key) < id,
             };
             if goes_whole {
+                if let Some(gone) = &mut gone {
+                    live_entries(pack.view(), key).for_each(&mut **gone);
+                }
                 self.remove_node(key);
                 self.length -= live;
                 removed += live;
                 continue;
             }
             if !bounds.is_approximate {
-                removed += self.trim_node(key, trim);
+                removed += self.trim_node(key, trim, gone);
             }
             break;
         }
@@ -305,7 +314,12 @@ impl Log {
     }
 
     /// Marks entries of the node of `key` as deleted, some of which stay.
-    fn trim_node(&mut self, key: StreamId, trim: Trim) -> u64 {
+    fn trim_node(
+        &mut self,
+        key: StreamId,
+        trim: Trim,
+        mut gone: Option<&mut dyn FnMut(StreamId)>,
+    ) -> u64 {
         let excess = match trim {
             Trim::ToLength(length) => self.length - length,
             Trim::Before(_) => u64::MAX,
@@ -325,6 +339,9 @@ impl Log {
                 // The flags keep their width.
                 node::mark_deleted(pack, entry, &head);
                 removed += 1;
+                if let Some(gone) = &mut gone {
+                    gone(head.id);
+                }
             }
         }
         if removed > 0 {
@@ -401,6 +418,16 @@ impl Log {
         let node = entries.node.expect("it has an entry");
         Some((node.key, node.entry, node.head))
     }
+}
+
+/// Returns the entries that the node of `key` has.
+fn live_entries(pack: ListpackView<'_>, key: StreamId) -> impl Iterator<Item = StreamId> {
+    let master = node::master(pack);
+    let heads = std::iter::successors(node::first_entry(pack, &master), move |at| {
+        node::next_entry(pack, &node::head(pack, *at, key, &master))
+    });
+    let heads = heads.map(move |at| node::head(pack, at, key, &master));
+    heads.filter(Head::is_live).map(|head| head.id)
 }
 
 /// Returns whether an entry of `bytes` bytes is to begin a node of its own behind `pack`.

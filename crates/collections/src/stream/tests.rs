@@ -120,14 +120,17 @@ fn trim(log: &mut Log, model: &mut Model, random: &mut Prng) {
     };
     let is_approximate = random.one_in(2);
     let limit = if is_approximate { random.below(40) } else { 0 };
-    let removed = log.trim(trim, TrimBounds { is_approximate, limit });
+    let mut gone = Vec::new();
+    let removed =
+        log.trim(trim, TrimBounds { is_approximate, limit }, Some(&mut |id| gone.push(id)));
     let wanted = match trim {
         Trim::ToLength(left) => length - left.min(length),
         Trim::Before(id) => model.entries.range(..id).count() as u64,
     };
     let is_bound = is_approximate && (removed < wanted && (limit == 0 || removed <= limit));
     assert!(removed == wanted || is_bound, "{removed} of {wanted}, {trim:?}");
-    (0..removed).for_each(|_| drop(model.entries.pop_first()));
+    let first = (0..removed).map(|_| model.entries.pop_first().unwrap().0);
+    assert_eq!(gone, first.collect::<Vec<_>>());
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn counts_are_known_where_nothing_is_missing() {
     assert_eq!(log.count_up_to(at(10)), Some(10));
     assert_eq!(log.count_up_to(at(1)), Some(1));
     assert_eq!((log.count_up_to(at(0)), log.count_up_to(at(5))), (Some(0), None));
-    log.trim(Trim::ToLength(4), TrimBounds::EXACT);
+    log.trim(Trim::ToLength(4), TrimBounds::EXACT, None);
     assert_eq!((log.count_up_to(at(3)), log.count_up_to(at(7))), (Some(6), Some(7)));
     log.remove(at(9));
     assert_eq!((log.count_up_to(at(3)), log.count_up_to(at(10))), (None, Some(10)));
@@ -269,16 +272,21 @@ fn an_entry_may_come_before_one_that_was_deleted() {
     assert_eq!(copy.len(), 7);
 }
 
-/// A group as plainly as it can be: who has what pending.
+/// A group as plainly as it can be: who has what pending; nobody has what was released.
 type Deliveries = BTreeMap<StreamId, (Vec<u8>, Pending)>;
 
 fn check_group(stream: &Stream, model: &Deliveries) {
     let group = stream.group(b"g").unwrap();
     assert_eq!(group.pending_count(), model.len());
     let all = group.pending(StreamId::MIN);
-    let named =
-        all.map(|(id, entry)| (id, (group.consumer(entry.consumer).name().to_vec(), entry)));
-    assert_eq!(named.collect::<Deliveries>(), *model);
+    let name_of = |entry: Pending| {
+        entry.consumer.map_or(Vec::new(), |index| group.consumer(index).name().to_vec())
+    };
+    assert_eq!(
+        all.map(|(id, entry)| (id, (name_of(entry), entry))).collect::<Deliveries>(),
+        *model
+    );
+    assert_eq!(group.released_count(), model.values().filter(|(name, _)| name.is_empty()).count());
     for (_, consumer) in group.consumers() {
         let own = model.iter().filter(|(_, (name, _))| name == consumer.name()).map(|(id, _)| *id);
         assert!(consumer.pending(StreamId::MIN).eq(own));
@@ -308,13 +316,19 @@ fn entries_are_pending_with_one_consumer_whoever_comes_and_goes() {
                         assert_eq!(gone, before - model.len());
                     }
                     1..12 => assert_eq!(group.acknowledge(id), model.remove(&id).is_some()),
-                    _ => {
+                    number => {
                         let consumer = found.unwrap_or_else(|| group.add_consumer(&name, now));
                         let delivery_count = random.below(9);
+                        let (consumer, name) = match number {
+                            12..15 => (None, Vec::new()),
+                            _ => (Some(consumer), name),
+                        };
                         let entry = Pending { consumer, delivered_at: now, delivery_count };
                         group.set_pending(id, entry);
                         model.insert(id, (name, entry));
-                        group.note_seen(consumer, now, true);
+                        if let Some(consumer) = consumer {
+                            group.note_seen(consumer, now, true);
+                        }
                     }
                 }
             });
@@ -327,6 +341,10 @@ fn entries_are_pending_with_one_consumer_whoever_comes_and_goes() {
             let all: Vec<ConsumerIndex> = group.consumers().map(|(index, _)| index).collect();
             let gone = all.into_iter().map(|index| group.remove_consumer(index));
             assert!(gone.sum::<usize>() > 0);
+            let released: Vec<StreamId> = group.pending(StreamId::MIN).map(|(id, _)| id).collect();
+            assert!(released.len() == group.released_count());
+            assert!(released.into_iter().all(|id| group.acknowledge(id)));
+            assert_eq!(group.released_count(), 0);
             assert_eq!((group.pending_count(), group.memory_bytes()), (0, 0));
         });
         assert!(stream.remove_group(b"g") && !stream.remove_group(b"g"));
@@ -341,7 +359,7 @@ fn check_growth(group: &mut Group, ids: &[u64], name: &[u8], bound: fn(&Group, u
     let consumer = group.find_consumer(name).unwrap_or_else(|| group.add_consumer(name, now));
     let most = group.memory_bytes() + bound(group, ids.len() as u64);
     for id in ids {
-        let pending = Pending { consumer, delivered_at: now, delivery_count: 1 };
+        let pending = Pending { consumer: Some(consumer), delivered_at: now, delivery_count: 1 };
         group.set_pending(StreamId::new(*id, 0), pending);
     }
     assert!(group.memory_bytes() <= most, "{} of {most} bytes", group.memory_bytes());
@@ -452,4 +470,114 @@ fn a_million_entries_take_what_their_bytes_do() {
     }
     let bytes: usize = log.nodes().map(|(_, pack)| pack.bytes().len()).sum();
     assert!(log.memory_bytes() < bytes as u64 * 103 / 100 + 4096);
+}
+
+/// Returns a stream of the entries 1 to 40, a group that has read 25 of them and one that has read
+/// all, each with some pending.
+fn stream_with_references(random: &mut Prng) -> Stream {
+    let mut stream = Stream::default();
+    let limits = limits(0, 1 + random.below(9));
+    for ms in 1..=40 {
+        stream.log_mut().add(StreamId::new(ms, 0), &[b"f", b"v"], &limits).unwrap();
+    }
+    for (name, last) in [(b"g", 25), (b"h", 40)] {
+        stream.add_group(name, Group::new(StreamId::new(last, 0), None));
+        stream.change_group(name, |_, group| {
+            let consumer = Some(group.add_consumer(b"c", UnixMs(0)));
+            let pending = Pending { consumer, delivered_at: UnixMs(0), delivery_count: 1 };
+            for ms in (1..=last).filter(|_| random.one_in(4)) {
+                group.set_pending(StreamId::new(ms, 0), pending);
+            }
+        });
+    }
+    stream
+}
+
+fn ids(stream: &Stream) -> Vec<u64> {
+    let entries = stream.log();
+    read(entries, StreamId::MIN, StreamId::MAX, Direction::Up).iter().map(|(id, _)| id.ms).collect()
+}
+
+fn pending_ids(stream: &Stream) -> Vec<(Vec<u8>, u64)> {
+    let of_group = |(name, group): (&[u8], &Group)| {
+        group.pending(StreamId::MIN).map(|(id, _)| (name.to_vec(), id.ms)).collect::<Vec<_>>()
+    };
+    stream.groups().flat_map(of_group).collect()
+}
+
+#[test]
+fn entries_go_as_the_references_to_them_allow() {
+    for seed in 0..if cfg!(miri) { 2 } else { 300 } {
+        let mut random = Prng::new(seed);
+        let stream = stream_with_references(&mut random);
+        let pending = pending_ids(&stream);
+        let is_held = |ms: u64| ms > 25 || pending.iter().any(|(_, id)| *id == ms);
+        let all: Vec<u64> = (1..=40).collect();
+        let (trim, wanted) = match random.below(2) {
+            0 => (Trim::ToLength(random.below(45)), None),
+            _ => {
+                let ms = 1 + random.below(45);
+                (Trim::Before(StreamId::new(ms, 0)), Some(ms))
+            }
+        };
+        let goes = |free: &[u64]| -> Vec<u64> {
+            let excess = match trim {
+                Trim::ToLength(length) => 40_usize.saturating_sub(length as usize),
+                Trim::Before(_) => usize::MAX,
+            };
+            let before = free.iter().filter(|ms| wanted.is_none_or(|end| **ms < end));
+            before.take(excess).copied().collect()
+        };
+        let without =
+            |gone: &[u64]| all.iter().copied().filter(|ms| !gone.contains(ms)).collect::<Vec<_>>();
+
+        let mut copy = stream.clone();
+        let looks_max = if random.one_in(2) { u64::MAX } else { random.below(30) };
+        let seen: Vec<u64> =
+            all.iter().copied().filter(|ms| *ms <= looks_max && !is_held(*ms)).collect();
+        let (expected, mut others) = (goes(&seen), Vec::new());
+        let first = copy.trim_acknowledged(trim, looks_max, &mut |id| others.push(id.ms));
+        assert_eq!(ids(&copy), without(&expected), "{seed}");
+        let (head, tail) = expected.split_at(first as usize);
+        assert!(head.iter().copied().eq(1..=first) && tail == others, "{seed}");
+        assert_eq!(pending_ids(&copy), pending);
+
+        let (mut copy, expected) = (stream.clone(), goes(&all));
+        let mut ended = Vec::new();
+        let mut note = |name: &[u8], id: StreamId| ended.push((name.to_vec(), id.ms));
+        assert_eq!(
+            copy.trim_with_pending(trim, TrimBounds::EXACT, &mut note),
+            expected.len() as u64
+        );
+        assert_eq!(ids(&copy), without(&expected));
+        ended.sort();
+        let (gone, stays): (Vec<_>, Vec<_>) =
+            pending.iter().cloned().partition(|(_, ms)| expected.contains(ms));
+        assert_eq!((ended, pending_ids(&copy)), (gone, stays));
+        assert!(copy.clone().memory_bytes() <= copy.memory_bytes());
+    }
+}
+
+#[test]
+fn one_entry_goes_as_the_references_to_it_allow() {
+    let at = |ms| StreamId::new(ms, 0);
+    let mut stream = stream_with_references(&mut Prng::new(1));
+    let held = pending_ids(&stream)[0].1;
+    let pending = pending_ids(&stream);
+    let is_free = |ms: &u64| !pending.iter().any(|(_, id)| id == ms);
+    let free = (1..=25).find(is_free).unwrap();
+    let mut ended = Vec::new();
+    let mut remove = |ms, references| {
+        stream.remove_entry(at(ms), references, &mut |name, _| ended.push(name.to_vec()))
+    };
+    use References::{Acknowledged, Delete, Keep};
+    assert_eq!(remove(held, Acknowledged), Removal::Referenced);
+    assert_eq!(remove(30, Acknowledged), Removal::Referenced);
+    assert_eq!(remove(free, Acknowledged), Removal::Removed);
+    assert_eq!(remove(free, Acknowledged), Removal::Absent);
+    assert_eq!(remove(held, Keep), Removal::Removed);
+    assert_eq!(remove(held, Acknowledged), Removal::Absent);
+    // What is pending of an absent entry ends too.
+    assert_eq!(remove(held, Delete), Removal::Absent);
+    assert!(!ended.is_empty() && pending_ids(&stream).iter().all(|(_, ms)| *ms != held));
 }

@@ -1,15 +1,20 @@
 //! The commands of streams.
 
 mod claims;
+mod removal;
 mod trim_options;
 mod xack;
+mod xackdel;
 mod xadd;
 mod xautoclaim;
+mod xcfgset;
 mod xclaim;
 mod xdel;
+mod xdelex;
 mod xgroup;
 mod xinfo;
 mod xlen;
+mod xnack;
 mod xpending;
 mod xrange;
 mod xread;
@@ -31,13 +36,18 @@ use crate::table::row::Command;
 
 pub(crate) static STREAM: &[&Command] = &[
     &xack::XACK,
+    &xackdel::XACKDEL,
     &xadd::XADD,
     &xautoclaim::XAUTOCLAIM,
+    &xcfgset::XCFGSET,
     &xclaim::XCLAIM,
     &xdel::XDEL,
+    &xdelex::XDELEX,
     &xgroup::XGROUP,
+    &xcfgset::XIDMPRECORD,
     &xinfo::XINFO,
     &xlen::XLEN,
+    &xnack::XNACK,
     &xpending::XPENDING,
     &xrange::XRANGE,
     &xread::XREAD,

@@ -1,7 +1,11 @@
 //! The options of XADD and XTRIM that say which entries go.
 
-use collections::{Limits, StreamId, Trim, TrimBounds};
+use std::borrow::Cow;
 
+use collections::{Limits, Log, References, Stream, StreamId, Trim, TrimBounds};
+use keyspace::StreamEffects;
+
+use super::removal::{Ended, references, tell_removed};
 use super::strict_id;
 use crate::prelude::*;
 
@@ -25,6 +29,16 @@ const LIMIT_MAX: u64 = 1_000_000;
 /// Nodes that trimming removes at most unless a request says otherwise.
 const NODES_MAX: u64 = 100;
 
+/// Entries that an XADD looks at in search of those to which no group refers: a producer pays for
+/// no more, however many are pending.
+const ADD_LOOKS_MAX: u64 = 10_000;
+
+const REPEATED: CommandError = CommandError::Fixed("ERR IDMP/IDMPAUTO specified multiple times");
+const NO_PRODUCER: CommandError = CommandError::Fixed("ERR IDMP requires a non-empty producer ID");
+const NO_MESSAGE: CommandError = CommandError::Fixed("ERR IDMP requires a non-empty idempotent ID");
+const NO_AUTO_PRODUCER: CommandError =
+    CommandError::Fixed("ERR IDMPAUTO requires a non-empty producer ID");
+
 /// The arguments of both commands.
 pub(super) const TRIM_ARGS: &[Arg] = &[
     Arg::one_of(
@@ -45,6 +59,57 @@ pub(super) struct TrimOptions {
     limit: Option<u64>,
     /// XADD is not to make a stream.
     pub skips_absent: bool,
+    /// What becomes of references to entries that go, if it is said.
+    references: Option<References>,
+    /// Who adds the entry, if it is said.
+    pub producer: Option<ProducerArgs>,
+}
+
+/// Where XADD names a producer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProducerArgs {
+    /// The position of its name.
+    pub producer: usize,
+    /// The position of the name of its message; without one the content is its name.
+    pub message: Option<usize>,
+}
+
+/// What trimming has removed.
+#[derive(Default)]
+pub(super) struct Trimmed {
+    /// How many entries, from the first on.
+    first: u64,
+    /// How many others.
+    other_count: u64,
+    /// Those, as far as a sink listens.
+    others: Vec<StreamId>,
+    ended: Ended,
+}
+
+impl Trimmed {
+    /// Returns how many entries went.
+    pub fn count(&self) -> u64 {
+        self.first + self.other_count
+    }
+
+    /// Returns how many entries went, from the first on.
+    pub fn first_count(&self) -> u64 {
+        self.first
+    }
+
+    /// Returns the words that have the first entries go, of a stream that has `log` by now.
+    pub fn words(&self, log: &Log) -> impl Iterator<Item = Cow<'static, [u8]>> + use<> {
+        let length = (log.len() + self.other_count).to_string();
+        let words = ["MAXLEN".into(), "=".into(), length].map(String::into_bytes);
+        let is_told = self.first > 0;
+        words.into_iter().filter(move |_| is_told).map(Cow::Owned)
+    }
+
+    /// Adds the effects of what else than the first entries went.
+    pub fn tell_others(self, effects: &mut StreamEffects<'_>) {
+        tell_removed(effects, "xtrim", self.other_count, self.others);
+        self.ended.tell(effects);
+    }
 }
 
 impl TrimOptions {
@@ -69,8 +134,14 @@ impl TrimOptions {
         args: Args<'_>,
         is_identity: Option<&mut dyn FnMut(usize) -> Result<(), CommandError>>,
     ) -> Result<(TrimOptions, usize), CommandError> {
-        let mut options =
-            TrimOptions { trim: None, is_approximate: false, limit: None, skips_absent: false };
+        let mut options = TrimOptions {
+            trim: None,
+            is_approximate: false,
+            limit: None,
+            skips_absent: false,
+            references: None,
+            producer: None,
+        };
         let (is_xadd, mut is_identity) = (is_identity.is_some(), is_identity);
         let mut index = 2;
         while index < args.len() {
@@ -86,6 +157,12 @@ impl TrimOptions {
                 index += 1;
             } else if is_xadd && args.is(index, "NOMKSTREAM") {
                 options.skips_absent = true;
+            } else if let Some(references) = references(args, index) {
+                if options.references.replace(references).is_some() {
+                    return Err(CommandError::Syntax);
+                }
+            } else if is_xadd && (args.is(index, "IDMP") || args.is(index, "IDMPAUTO")) {
+                index = options.read_producer(args, index)?;
             } else if let Some(is_identity) = &mut is_identity {
                 is_identity(index)?;
                 break;
@@ -114,6 +191,59 @@ impl TrimOptions {
             false => Trim::Before(strict_id(args, value)?),
         });
         Ok(value)
+    }
+
+    /// Reads IDMP or IDMPAUTO, which is argument `index`; returns the position of its last word.
+    fn read_producer(&mut self, args: Args<'_>, index: usize) -> Result<usize, CommandError> {
+        let is_auto = args.is(index, "IDMPAUTO");
+        let (producer, last) = (index + 1, index + if is_auto { 1 } else { 2 });
+        if self.producer.is_some() {
+            return Err(REPEATED);
+        }
+        if last >= args.len() {
+            return Err(CommandError::Syntax);
+        }
+        match is_auto {
+            true if args.at(producer).is_empty() => return Err(NO_AUTO_PRODUCER),
+            false if args.at(producer).is_empty() => return Err(NO_PRODUCER),
+            false if args.at(last).is_empty() => return Err(NO_MESSAGE),
+            _ => {}
+        }
+        self.producer = Some(ProducerArgs { producer, message: (!is_auto).then_some(last) });
+        Ok(last)
+    }
+
+    /// Trims `stream` under `limits`; for an XADD that is a bounded search.
+    pub fn apply(
+        &self,
+        stream: &mut Stream,
+        limits: &Limits,
+        effects: &StreamEffects<'_>,
+        is_xadd: bool,
+    ) -> Trimmed {
+        let Some(trim) = self.trim else { return Trimmed::default() };
+        let (bounds, is_heard) = (self.bounds(limits), effects.is_heard());
+        let mut trimmed = Trimmed::default();
+        match self.references.unwrap_or_default() {
+            References::Keep => trimmed.first = stream.log_mut().trim(trim, bounds, None),
+            References::Delete => {
+                let mut note = |name: &[u8], id| trimmed.ended.note(is_heard, name, id);
+                trimmed.first = stream.trim_with_pending(trim, bounds, &mut note);
+            }
+            References::Acknowledged => {
+                let looks_max = match (bounds.limit, is_xadd) {
+                    (0, true) => ADD_LOOKS_MAX,
+                    (0, false) => u64::MAX,
+                    (limit, _) => limit,
+                };
+                let mut note = |id| {
+                    trimmed.other_count += 1;
+                    trimmed.others.extend(is_heard.then_some(id));
+                };
+                trimmed.first = stream.trim_acknowledged(trim, looks_max, &mut note);
+            }
+        }
+        trimmed
     }
 
     fn check(&self, is_xadd: bool) -> Result<(), CommandError> {

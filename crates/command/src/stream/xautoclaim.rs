@@ -153,8 +153,8 @@ impl<'a> Claim<'a> {
                 gone.push(id);
             } else if self.is_due(&before) {
                 let delivery_count = before.delivered_again(u64::from(!self.only_ids));
-                let pending = Pending { consumer, delivered_at: self.now, delivery_count };
-                group.set_pending(id, pending);
+                let (consumer, delivered_at) = (Some(consumer), self.now);
+                group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
                 claims.give(effects, id, delivery_count);
                 reply_claimed(log, id, self.only_ids, reply);
                 claimed += 1;

@@ -87,8 +87,9 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
                             claims.take(effects, id);
                         }
                     } else if let Some(delivery_count) = claim.delivery_count_of(group, id) {
-                        let delivered_at = claim.delivered_at;
-                        group.set_pending(id, Pending { consumer, delivered_at, delivery_count });
+                        let (owner, delivered_at) = (Some(consumer), claim.delivered_at);
+                        let pending = Pending { consumer: owner, delivered_at, delivery_count };
+                        group.set_pending(id, pending);
                         group.note_seen(consumer, claim.now, true);
                         claims.give(effects, id, delivery_count);
                         reply_claimed(log, id, claim.only_ids, reply);

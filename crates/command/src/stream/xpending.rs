@@ -152,8 +152,16 @@ impl<'a> Filter<'a> {
             }
             reply.array(4);
             reply_id(id, reply);
-            reply.bulk(group.consumer(pending.consumer).name());
-            reply.integer(idle.max(0));
+            match pending.consumer {
+                Some(index) => {
+                    reply.bulk(group.consumer(index).name());
+                    reply.integer(idle.max(0));
+                }
+                None => {
+                    reply.bulk("");
+                    reply.integer(-1);
+                }
+            }
             reply.integer(pending.delivery_count as i64);
             count += 1;
         }

@@ -2,7 +2,9 @@
 //! wait for some. Or those that are pending with the consumer.
 
 use base::{Key, UnixMs};
-use collections::{Direction, Group as ConsumerGroup, Log, Pending, Stream, StreamId};
+use collections::{
+    ConsumerIndex, Direction, Group as ConsumerGroup, Log, Pending, Stream, StreamId,
+};
 use keyspace::StreamEffects;
 
 use super::claims::{Claims, attending_consumer, tell_position};
@@ -160,10 +162,14 @@ impl Reading<'_> {
         }
         open_stream(key, reply);
         let (array, mut claims) = (reply.deferred(), Claims::default());
-        let pending = Pending { consumer, delivered_at: self.now, delivery_count: 1 };
+        let pending =
+            Pending { consumer: Some(consumer), delivered_at: self.now, delivery_count: 1 };
         let count = match is_new {
-            true => self.deliver(log, group, pending, (effects, &mut claims), reply),
-            false => self.repeat(log, group, (pending, after), (effects, &mut claims), reply),
+            true => self.deliver(log, group, (pending, consumer), (effects, &mut claims), reply),
+            false => {
+                let read = (pending, consumer, after);
+                self.repeat(log, group, read, (effects, &mut claims), reply)
+            }
         };
         reply.finish(array, |reply| reply.array(count));
         claims.tell(effects, (self.group, group), self.consumer, self.now);
@@ -178,7 +184,7 @@ impl Reading<'_> {
         &self,
         log: &Log,
         group: &mut ConsumerGroup,
-        pending: Pending,
+        (pending, consumer): (Pending, ConsumerIndex),
         (effects, claims): (&StreamEffects<'_>, &mut Claims),
         reply: &mut Reply<'_>,
     ) -> usize {
@@ -198,7 +204,7 @@ impl Reading<'_> {
             count += 1;
         }
         if count > 0 && !self.no_ack {
-            group.note_seen(pending.consumer, self.now, true);
+            group.note_seen(consumer, self.now, true);
         }
         count as usize
     }
@@ -208,7 +214,7 @@ impl Reading<'_> {
         &self,
         log: &Log,
         group: &mut ConsumerGroup,
-        (pending, after): (Pending, StreamId),
+        (pending, consumer, after): (Pending, ConsumerIndex, StreamId),
         (effects, claims): (&StreamEffects<'_>, &mut Claims),
         reply: &mut Reply<'_>,
     ) -> usize {
@@ -216,7 +222,7 @@ impl Reading<'_> {
         while (self.count == 0 || count < self.count)
             && !reply.is_cut()
             && let Some(start) = next
-            && let Some(id) = group.consumer(pending.consumer).first_pending(start)
+            && let Some(id) = group.consumer(consumer).first_pending(start)
         {
             let mut entries = log.entries(id, id, Direction::Up);
             if entries.advance().is_some() {

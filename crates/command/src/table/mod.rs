@@ -58,7 +58,7 @@ fn collect_words(args: &'static [Arg], words: &mut BTreeSet<&'static str>) {
     }
 }
 
-static FAMILIES: [&[&Command]; 12] = [
+static FAMILIES: [&[&Command]; 13] = [
     connection::CONNECTION,
     string::STRING,
     bitmap::BITMAP,

@@ -8,7 +8,7 @@ use crate::support::{World, render};
 const REQUESTS_PER_ROW: usize = 50;
 
 /// What a reply says that refuses the form of a request.
-const REFUSALS: [&str; 10] = [
+const REFUSALS: [&str; 11] = [
     "(error) ERR syntax error",
     "(error) ERR wrong number of arguments",
     "(error) ERR unknown",
@@ -19,6 +19,7 @@ const REFUSALS: [&str; 10] = [
     "(error) ERR wrong number of key-value pairs",
     "(error) ERR The `numfields` parameter must match the number of arguments",
     "(error) ERR GEOSEARCH BYPOLYGON must have at least 3 vertices",
+    "(error) ERR The `numids` parameter must match the number of arguments",
 ];
 
 fn runnable() -> impl Iterator<Item = &'static Command> {
@@ -109,10 +110,21 @@ fn with_values(args: &'static [Arg]) -> Vec<&'static Arg> {
 
 fn check_cut(request: &[Vec<u8>], command: &Command) {
     // LOLWUT ignores a word without its number, as anything that it does not know; MIGRATE takes no
-    // keys for some that are not there; XREAD takes options behind its keys for identities; the
-    // others read no options where there is no such key.
-    const LENIENT: [&str; 8] =
-        ["lolwut", "migrate", "sscan", "hscan", "zscan", "xclaim", "xread", "xreadgroup"];
+    // keys for some that are not there; XREAD takes options behind its keys for identities, XADD
+    // those behind its identity for fields, and XTRIM an operator for a threshold; the others read
+    // no options where there is no such key.
+    const LENIENT: [&str; 10] = [
+        "lolwut",
+        "migrate",
+        "sscan",
+        "hscan",
+        "zscan",
+        "xadd",
+        "xclaim",
+        "xread",
+        "xreadgroup",
+        "xtrim",
+    ];
     if LENIENT.contains(&command.name) && request.len() > command.arity.count_min() {
         return;
     }

@@ -6,6 +6,7 @@ mod digests;
 mod effects;
 mod examples;
 mod generated;
+mod newer_streams;
 mod newer_strings;
 mod pinned;
 mod polygons;

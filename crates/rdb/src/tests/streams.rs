@@ -1,7 +1,7 @@
 //! Streams as bytes: those of Redis, each of their kinds, and what is none.
 
 use base::UnixMs;
-use collections::{Collection, Stream, StreamId};
+use collections::{Collection, Pending, Stream, StreamId};
 
 use super::*;
 
@@ -75,6 +75,43 @@ fn each_kind_of_stream_is_read_as_far_as_it_tells() {
     assert_eq!((counters.entries_added, counters.max_deleted_id), (3, StreamId::MIN));
     assert_eq!(oldest.group(b"g").unwrap().entries_read(), Some(3));
     assert_eq!(written(&oldest, 9), written(&whole, 9));
+}
+
+#[test]
+fn released_entries_are_written_as_pending_with_a_consumer_without_a_name() {
+    let mut whole = stream(OF_REDIS).unwrap();
+    let released = |stream: &Stream| {
+        let group = stream.group(b"g").unwrap();
+        let ids = group.pending(StreamId::MIN).filter(|(_, it)| it.consumer.is_none());
+        let ids: Vec<u64> = ids.map(|(id, _)| id.sequence).collect();
+        (ids, group.find_consumer(b"").is_some(), group.pending_count())
+    };
+    let release = |stream: &mut Stream, sequences: &[u64]| {
+        stream.change_group(b"g", |_, group| {
+            for sequence in sequences {
+                let ms = if *sequence == 1 { 5 } else { *sequence };
+                let id = StreamId::new(ms, if ms == 5 { 1 } else { 0 });
+                let pending = group.pending_entry(id).unwrap();
+                let delivered_at = UnixMs(0);
+                group.set_pending(id, Pending { consumer: None, delivered_at, ..pending });
+            }
+        });
+    };
+    release(&mut whole, &[1, 8]);
+    for version in [9, 10, 11] {
+        let copy = stream(&written(&whole, version)).unwrap();
+        assert_eq!(released(&copy), (vec![1, 0], false, 3));
+        assert_eq!(written(&copy, version), written(&whole, version));
+    }
+    // One who is called so, and has entries of its own, stays.
+    whole.change_group(b"g", |_, group| {
+        let named = group.add_consumer(b"", UnixMs(9));
+        let (id, delivered_at) = (StreamId::new(7, 0), UnixMs(9));
+        group.set_pending(id, Pending { consumer: Some(named), delivered_at, delivery_count: 1 });
+    });
+    let copy = stream(&written(&whole, 11)).unwrap();
+    assert_eq!(released(&copy), (vec![1, 0], true, 3));
+    assert_eq!(written(&copy, 11), written(&whole, 11));
 }
 
 #[test]

@@ -67,6 +67,11 @@ const OURS: &[(&str, &str)] = &[
     ("DIGEST", "Redis 8.4"),
     ("INCREX", "Redis 8.8"),
     ("DELIFEQ", "Valkey 9.0"),
+    ("XACKDEL", "Redis 8.2"),
+    ("XCFGSET", "Redis 8.6"),
+    ("XDELEX", "Redis 8.2"),
+    ("XIDMPRECORD", "Redis 8.8"),
+    ("XNACK", "Redis 8.8"),
 ];
 
 /// A line of `redis72.txt`.

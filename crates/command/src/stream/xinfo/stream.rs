@@ -1,6 +1,7 @@
 //! XINFO STREAM: a stream, in brief or in full.
 
-use collections::{Consumer, Direction, Group as ConsumerGroup, Stream, StreamId};
+use base::UnixMs;
+use collections::{Consumer, Direction, Group as ConsumerGroup, Producers, Stream, StreamId};
 
 use super::{KEY, existing, reply_id, reply_progress};
 use crate::prelude::*;
@@ -36,6 +37,9 @@ pub(super) static STREAM: Command = Command {
         ),
         ("7.2.0", "Added the `active-time` field, and changed the meaning of `seen-time`."),
     ],
+    note: "A stream to which XADD has added with `IDMP` or `IDMPAUTO`, or which XCFGSET has set, \
+        has six more fields, those of Redis 8.6: `idmp-duration`, `idmp-maxsize`, `pids-tracked`, \
+        `iids-tracked`, `iids-added` and `iids-duplicates`.",
     example: "> XGROUP CREATE river readers $ MKSTREAM\nOK\n> XINFO STREAM river\n...",
     handler: Handler::Read(run),
     ..Command::DEFAULT
@@ -44,8 +48,12 @@ pub(super) static STREAM: Command = Command {
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let stream = existing(cx, args)?;
     let full_count = full_count(args)?;
-    reply.map(if full_count.is_some() { 9 } else { 10 });
+    let of_producers = if stream.producers().is_some() { 6 } else { 0 };
+    reply.map(of_producers + if full_count.is_some() { 9 } else { 10 });
     reply_counters(stream, reply);
+    if let Some(producers) = stream.producers() {
+        reply_producers(producers, cx.now(), reply);
+    }
     match full_count {
         None => reply_brief(stream, reply),
         Some(count) => reply_full(stream, count, reply),
@@ -90,6 +98,22 @@ fn reply_counters(stream: &Stream, reply: &mut Reply<'_>) {
     reply_id(counters.first_id, reply);
 }
 
+/// Replies with what is remembered of producers, as from Redis 8.6 on.
+fn reply_producers(producers: &Producers, now: UnixMs, reply: &mut Reply<'_>) {
+    let (producer_count, message_count) = producers.counts(now);
+    for (name, number) in [
+        ("idmp-duration", i64::from(producers.duration_s())),
+        ("idmp-maxsize", i64::from(producers.size_max())),
+        ("pids-tracked", producer_count as i64),
+        ("iids-tracked", message_count as i64),
+        ("iids-added", producers.added() as i64),
+        ("iids-duplicates", producers.duplicates() as i64),
+    ] {
+        reply.bulk(name);
+        reply.integer(number);
+    }
+}
+
 fn reply_brief(stream: &Stream, reply: &mut Reply<'_>) {
     reply.bulk("groups");
     reply.integer(stream.group_count() as i64);
@@ -113,7 +137,9 @@ fn reply_full(stream: &Stream, count: u64, reply: &mut Reply<'_>) {
         if reply.is_cut() {
             return;
         }
-        reply.map(7);
+        // Those of Redis 7.2, unless XNACK was used.
+        let released = group.released_count();
+        reply.map(if released > 0 { 8 } else { 7 });
         reply.bulk("name");
         reply.bulk(name);
         reply_progress(group, stream.log(), reply);
@@ -121,6 +147,10 @@ fn reply_full(stream: &Stream, count: u64, reply: &mut Reply<'_>) {
         reply.integer(group.pending_count() as i64);
         reply.bulk("pending");
         reply_pending(group, count, reply);
+        if released > 0 {
+            reply.bulk("nacked-count");
+            reply.integer(released as i64);
+        }
         reply.bulk("consumers");
         reply.array(group.consumer_count());
         for (_, consumer) in group.consumers() {
@@ -146,7 +176,7 @@ fn reply_pending(group: &ConsumerGroup, count: u64, reply: &mut Reply<'_>) {
         }
         reply.array(4);
         reply_id(id, reply);
-        reply.bulk(group.consumer(pending.consumer).name());
+        reply.bulk(pending.consumer.map_or(&b""[..], |index| group.consumer(index).name()));
         reply.integer(pending.delivered_at.0);
         reply.integer(pending.delivery_count as i64);
     }

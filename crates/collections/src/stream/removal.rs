@@ -1,0 +1,188 @@
+//! How entries go to which groups may refer: what is pending of them may stay so, may end with
+//! them, or may hold them.
+
+use std::collections::BTreeMap;
+
+use super::log::{Log, Trim, TrimBounds};
+use super::{Group, Parts, Stream, StreamId};
+use crate::sorted_set::Direction;
+
+/// Entries that are found before they are removed, from the middle of a stream.
+const CHUNK_ENTRIES: usize = 256;
+
+/// What the removal of an entry means to groups that have not done with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum References {
+    /// It stays pending where it was.
+    #[default]
+    Keep,
+    /// It is pending nowhere any more.
+    Delete,
+    /// It is only removed if every group has read it, and none has it pending.
+    Acknowledged,
+}
+
+/// What became of an entry that was to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// There is none.
+    Absent,
+    /// It is gone.
+    Removed,
+    /// It stays, as a group refers to it.
+    Referenced,
+}
+
+type Groups = BTreeMap<Box<[u8]>, Box<Group>>;
+
+impl Stream {
+    /// Takes entry `id` out, if `references` allow it. Tells `ended` of each group in which that
+    /// ends that it is pending: with [`References::Delete`] also where the entry itself is absent.
+    pub fn remove_entry(
+        &mut self,
+        id: StreamId,
+        references: References,
+        ended: &mut dyn FnMut(&[u8], StreamId),
+    ) -> Removal {
+        let Parts { log, groups, group_bytes, .. } = &mut *self.0;
+        if references == References::Delete {
+            end_pending(groups, group_bytes, id, ended);
+        }
+        let is_held = references == References::Acknowledged && is_referenced(groups, id);
+        match () {
+            () if is_held && log.contains(id) => Removal::Referenced,
+            () if !is_held && log.remove(id) => Removal::Removed,
+            () => Removal::Absent,
+        }
+    }
+
+    /// Takes entries out as `trim` and `bounds` say, ends that they are pending, and tells `ended`
+    /// of that; returns how many entries went.
+    pub fn trim_with_pending(
+        &mut self,
+        trim: Trim,
+        bounds: TrimBounds,
+        ended: &mut dyn FnMut(&[u8], StreamId),
+    ) -> u64 {
+        let Parts { log, groups, group_bytes, .. } = &mut *self.0;
+        log.trim(trim, bounds, Some(&mut |id| end_pending(groups, group_bytes, id, ended)))
+    }
+
+    /// Takes entries out as `trim` says that no group refers to, of the first `looks_max` entries.
+    /// Returns how many went before the first that stayed, and tells `removed` of each other one.
+    pub fn trim_acknowledged(
+        &mut self,
+        trim: Trim,
+        looks_max: u64,
+        removed: &mut dyn FnMut(StreamId),
+    ) -> u64 {
+        let Parts { log, groups, .. } = &mut *self.0;
+        // No group has read what is behind this.
+        let read_by_all = groups.values().map(|group| group.last_id()).min();
+        let mut search = Search {
+            next: Some(StreamId::MIN),
+            last: read_by_all.unwrap_or(StreamId::MAX),
+            excess: match trim {
+                Trim::ToLength(length) => log.len().saturating_sub(length),
+                Trim::Before(_) => u64::MAX,
+            },
+            looks_left: looks_max,
+        };
+        if let Trim::Before(id) = trim {
+            let Some(before) = id.previous() else { return 0 };
+            search.last = search.last.min(before);
+        }
+        let first = search.count_first(log, groups);
+        log.trim(Trim::ToLength(log.len() - first), TrimBounds::EXACT, None);
+        loop {
+            let found = search.find(log, groups);
+            if found.is_empty() {
+                return first;
+            }
+            for id in found {
+                log.remove(id);
+                removed(id);
+            }
+        }
+    }
+}
+
+/// A search for entries to which no group refers.
+struct Search {
+    /// Where it goes on, unless it has come to its end.
+    next: Option<StreamId>,
+    /// The last entry that may be among them.
+    last: StreamId,
+    /// How many may yet be found.
+    excess: u64,
+    /// How many entries may yet be looked at.
+    looks_left: u64,
+}
+
+impl Search {
+    /// Returns how many there are before the first entry that stays.
+    fn count_first(&mut self, log: &Log, groups: &Groups) -> u64 {
+        let mut count = 0;
+        let mut entries = log.entries(StreamId::MIN, self.last, Direction::Up);
+        self.next = None;
+        while count < self.excess
+            && count < self.looks_left
+            && let Some(id) = entries.advance()
+        {
+            if is_referenced(groups, id) {
+                self.next = Some(id);
+                break;
+            }
+            count += 1;
+        }
+        self.excess -= count;
+        self.looks_left -= count;
+        count
+    }
+
+    /// Returns the next ones, not many at once; none at the end.
+    fn find(&mut self, log: &Log, groups: &Groups) -> Vec<StreamId> {
+        let mut found = Vec::new();
+        let Some(start) = self.next.take() else { return found };
+        let mut entries = log.entries(start, self.last, Direction::Up);
+        while self.excess > 0
+            && self.looks_left > 0
+            && let Some(id) = entries.advance()
+        {
+            self.looks_left -= 1;
+            if !is_referenced(groups, id) {
+                self.excess -= 1;
+                found.push(id);
+            }
+            if found.len() == CHUNK_ENTRIES {
+                self.next = id.next();
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// Returns whether one of `groups` has yet to read the entry `id`, or has it pending.
+fn is_referenced(groups: &Groups, id: StreamId) -> bool {
+    groups.values().any(|group| id > group.last_id() || group.pending_entry(id).is_some())
+}
+
+/// Ends that entry `id` is pending in any of `groups`, which take `bytes`.
+fn end_pending(
+    groups: &mut Groups,
+    bytes: &mut u64,
+    id: StreamId,
+    ended: &mut dyn FnMut(&[u8], StreamId),
+) {
+    for (name, group) in groups {
+        if group.pending_count() == 0 {
+            continue;
+        }
+        let before = group.memory_bytes();
+        if group.acknowledge(id) {
+            *bytes = *bytes - before + group.memory_bytes();
+            ended(name, id);
+        }
+    }
+}
