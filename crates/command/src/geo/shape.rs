@@ -182,7 +182,7 @@ impl<'s> Sieve<'s> {
     /// Returns whether `place` is as far north or south as the box, and as far east or west along
     /// its own parallel.
     ///
-    /// Source: Redis 7.0, `geohashGetDistanceIfInRectangle`.
+    /// Source: Redis 7.2, `geohashGetDistanceIfInRectangle`.
     fn is_in_box(&self, place: Place) -> bool {
         let Test::Box { half_width_m, half_height_m, height, chord, cosines } = &self.test else {
             return false;
@@ -196,9 +196,8 @@ impl<'s> Sieve<'s> {
         }
         let place = Origin::new(place);
         let v = ((self.origin.longitude - place.longitude) / 2.0).sin();
-        let u = ((self.origin.latitude - place.latitude) / 2.0).sin();
         let width_m = arc_m(place.latitude_cosine * place.latitude_cosine * v * v);
-        width_m <= *half_width_m && arc_m(u * u) <= *half_height_m
+        width_m <= *half_width_m && self.origin.distance_north_m(&place) <= *half_height_m
     }
 }
 
@@ -286,7 +285,7 @@ mod tests {
         Origin::new(a).distance_m(&Origin::new(b))
     }
 
-    /// What redis-server 7.0 computes for each place.
+    /// What Redis computes for each place.
     fn is_within(shape: &Shape, center: Place, place: Place) -> bool {
         match shape {
             Shape::Circle { radius_m } => distance_m(center, place) <= *radius_m,

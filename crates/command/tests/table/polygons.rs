@@ -39,7 +39,7 @@ fn what_is_inside_is_found_and_its_distance_is_that_from_the_middle_of_the_verti
          3) 1) elizabeth\n   2) 1035.7735\n   3) 1) 151.20932132005691528\n      2) -33.87772313782243572"
     );
     let line = format!("GEOSEARCHSTORE near points {AREA} ASC STOREDIST COUNT 2");
-    assert_eq!(unquoted(&mut world, &line), "2");
+    assert_eq!(unquoted(&mut world, &line), "(integer) 2");
     assert_eq!(unquoted(&mut world, "ZRANGE near 0 -1"), "1) oval\n2) goodhope");
 }
 
