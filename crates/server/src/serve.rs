@@ -244,11 +244,14 @@ fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     Ok(())
 }
 
-type Thread = JoinHandle<Result<(), String>>;
+pub(crate) type Thread = JoinHandle<Result<(), String>>;
 
 /// Starts all threads and returns once each worker serves, or has begun the shutdown because it
 /// cannot.
-fn start_threads(shared: &Arc<ServerState>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
+pub(crate) fn start_threads(
+    shared: &Arc<ServerState>,
+    acceptor: Acceptor,
+) -> Result<Vec<Thread>, String> {
     let worker_count = shared.identity.worker_count;
     let random = shared.runtime.generator();
     let random = random.map_err(|error| format!("no random numbers: {error}"))?;
