@@ -7,8 +7,15 @@ use super::rust::{RustFile, Token};
 
 /// The word of the first rule, kept out of the samples so that a search finds code alone.
 const UNSAFE: &str = "unsafe";
-/// The crates that may hold unsafe code.
-const UNSAFE_CRATES: &[&str] = &["arena", "ring", "sys"];
+/// The crates that may hold unsafe code, and the files where Python's buffers are exported.
+const UNSAFE_PLACES: &[&str] = &[
+    "arena",
+    "ring",
+    "sys",
+    "clients/python/src/buffer.rs",
+    "clients/python/src/creation.rs",
+    "clients/python/src/view.rs",
+];
 /// The crates between an instance and the system, and the file of theirs where the two meet.
 const INSTANCE_CRATES: &[&str] = &["engine", "runtime"];
 const SYSTEM_FILE: &str = "crates/runtime/src/system.rs";
@@ -34,9 +41,9 @@ struct TokenRule {
 const RULES: &[TokenRule] = &[
     TokenRule {
         pattern: UNSAFE,
-        scope: RuleScope::OutsideOf(UNSAFE_CRATES),
+        scope: RuleScope::OutsideOf(UNSAFE_PLACES),
         in_tests: true,
-        instead: "unsafe code lives in arena, ring and sys only",
+        instead: "unsafe code lives in arena, ring, sys and Python's buffers only",
     },
     TokenRule {
         pattern: ". unwrap ( )",
