@@ -2,8 +2,8 @@
 //!
 //! *Layout*: `client.rs` is the class that calls go through, on the Rust client; `view.rs` a value
 //! that was read, `creation.rs` one that is being written. `block.rs` is the layout of values that
-//! are not plain bytes, `content.rs` turns Python's objects into values. `buffer.rs` and `dlpack.rs`
-//! are where memory is exported. `arguments.rs` reads arguments, `replies.rs` makes objects of
+//! are not plain bytes, `content.rs` turns Python's objects into values. `buffer.rs` is Python's
+//! buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs` makes objects of
 //! replies, `errors.rs` raises. `server.rs` is the server in the interpreter's process.
 //! *Invariants*: the interpreter's lock is released in every wait, and in every copy above 64 KiB;
 //! memory that is exported stays where it is and as it is until the last export is released.

@@ -56,7 +56,7 @@ impl InProcessServer {
         }
         // SHUTDOWN may have begun it already; either is fine.
         let _ = self.shared.begin_shutdown(ShutdownRequest::default());
-        // Who reads the memory itself turns to the socket, and learns there that the server is gone.
+        // Who reads the memory itself turns to the socket, and learns there that it is gone.
         self.shared.keyspace().arena().allow_readers(false);
         self.threads.drain(..).try_for_each(|thread| {
             thread.join().map_err(|_| "a thread of the server has panicked".to_owned())?

@@ -27,7 +27,8 @@ pub fn test(workspace: &Workspace) -> Result<Report, String> {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
     run(Command::new(&python).args(pip).arg("--force-reinstall").arg(&wheel))?;
     let mut tests = Command::new(&python);
-    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]).current_dir(workspace.root.join(PACKAGE));
+    tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
+    tests.current_dir(workspace.root.join(PACKAGE));
     Ok(Report::Ran(run_counted(&mut tests)?))
 }
 
