@@ -13,6 +13,21 @@ const PACKAGE: &str = "clients/python";
 /// What of the package's folder is installed as programs; git ignores it.
 const SCRIPTS: &str = "clients/python/forebay.data/scripts";
 
+/// Does what the step of a full test run does.
+///
+/// # Errors
+/// When a test fails, or the environment is not installed.
+pub fn run_alone(arguments: &[String]) -> Result<(), String> {
+    if !arguments.is_empty() {
+        return Err("python takes no argument".to_owned());
+    }
+    match test(&Workspace::load()?)? {
+        Report::Ran(counts) if counts.failed == 0 => Ok(()),
+        Report::Ran(counts) => Err(format!("{} tests failed", counts.failed)),
+        Report::CannotRun(reason) => Err(reason),
+    }
+}
+
 /// Builds the wheel with the program in it, installs it into the environment of the tests, and runs
 /// them.
 pub fn test(workspace: &Workspace) -> Result<Report, String> {
