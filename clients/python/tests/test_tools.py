@@ -1,7 +1,15 @@
 """Locks, the cache, redis-py and mosec."""
 
 import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
+import urllib.request
 
 import forebay
 import pytest
@@ -137,3 +145,74 @@ def test_mosec_mixin_hands_on_without_a_copy(db, monkeypatch):
         assert len(db) == 0
     with pytest.raises(forebay.StaleViewError):
         receiver.deserialize_ipc(bytearray(reference))
+
+
+_SERVICE = """
+import os, numpy
+from forebay.mosec import ForebayShmIPCMixin
+from mosec import Server, Worker
+
+class First(ForebayShmIPCMixin, Worker):
+    def forward(self, data):
+        return {"numbers": numpy.full(100_000, data["number"], "f8")}
+
+class Second(ForebayShmIPCMixin, Worker):
+    def forward(self, batch):
+        means = [float(data["numbers"].mean()) for data in batch]
+        return [{"mean": mean, "id": os.getpid()} for mean in means]
+
+if __name__ == "__main__":
+    ForebayShmIPCMixin.set_url(os.environ["FOREBAY_URL"])
+    server = Server()
+    server.append_worker(First)
+    server.append_worker(Second, max_batch_size=4, max_wait_time=5)
+    server.run()
+"""
+
+
+def test_mosec_service_of_two_stages(db, tmp_path):
+    pytest.importorskip("mosec")
+    pytest.importorskip("numpy")
+    script = tmp_path / "service.py"
+    script.write_text(_SERVICE)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, script, "--port", str(port), "--address", "127.0.0.1"]
+    environment = {**os.environ, "FOREBAY_URL": db.url}
+    service = subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True)
+
+    def ask(number):
+        body = json.dumps({"number": number}).encode()
+        url = f"http://127.0.0.1:{port}/inference"
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
+            return json.load(answer)["mean"]
+
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                assert ask(1) == 1
+                break
+            except OSError:
+                assert time.monotonic() < end and service.poll() is None
+                time.sleep(0.05)
+        answers = []
+        threads = [
+            threading.Thread(target=lambda number=number: answers.append(ask(number)))
+            for number in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(answers) == [float(number) for number in range(12)]
+        assert len(db) == 0, "what was handed on was taken"
+    finally:
+        # The group of the service alone.
+        os.killpg(service.pid, signal.SIGTERM)
+        try:
+            service.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(service.pid, signal.SIGKILL)
+            service.wait()

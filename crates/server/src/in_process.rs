@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use command::ShutdownRequest;
 use sys::fork::Generation;
+use sys::process::descriptor_limit;
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_options};
 use crate::listen;
 use crate::log::LogControl;
-use crate::serve::{Thread, start_threads};
+use crate::serve::{Thread, limit_clients, start_threads};
 use crate::server_state::{Origin, ServerState};
 
 /// A running server. It ends when it is stopped or dropped; dropped in a forked child, where it
@@ -30,6 +31,8 @@ impl InProcessServer {
     pub fn start(options: &[String]) -> Result<InProcessServer, String> {
         let mut config = Config::default();
         config.load(read_options(options, 1)).map_err(|error| error.to_string())?;
+        // The other half is the program's, and so is the limit itself.
+        limit_clients(&mut config, descriptor_limit() / 2)?;
         let shared = ServerState::new(config, Origin::default(), LogControl::detached())?;
         let shared = Arc::new(shared);
         let listeners = listen::open(&shared.settings(), &shared.closer)?;
