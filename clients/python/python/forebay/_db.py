@@ -1,5 +1,7 @@
 """The store as Python sees it."""
 
+from __future__ import annotations
+
 import atexit
 import fcntl
 import itertools
@@ -8,7 +10,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from forebay import _native
@@ -34,35 +37,35 @@ class Db(_native.Client, MutableMapping):
     def __repr__(self):
         return f"<forebay.Db {self.url}{', closed' if self.closed else ''}>"
 
-    def close(self):
+    def close(self) -> None:
         """Closes the connections. Views stay as they are; a server that runs elsewhere does."""
         self._close()
 
-    def __enter__(self):
+    def __enter__(self) -> Db:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     # A mapping.
 
-    def __getitem__(self, key):
+    def __getitem__(self, key) -> _native.View:
         view = self.get(key)
         if view is None:
             raise KeyError(key)
         return view
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key, value: Any) -> None:
         self.put(key, value)
 
-    def __delitem__(self, key):
+    def __delitem__(self, key) -> None:
         if self.delete(key) == 0:
             raise KeyError(key)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[bytes]:
         return self.scan()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.call(b"DBSIZE")
 
     def __bool__(self):
@@ -73,7 +76,7 @@ class Db(_native.Client, MutableMapping):
 
     __hash__ = object.__hash__
 
-    def scan(self, match=None, count=1000):
+    def scan(self, match: str | bytes | None = None, count: int = 1000) -> Iterator[bytes]:
         """Yields the keys as bytes, each once; of keys that come or go meanwhile, some."""
         cursor = b"0"
         pattern = () if match is None else (b"MATCH", match)
@@ -96,7 +99,7 @@ class Db(_native.Client, MutableMapping):
             return default
         return view
 
-    def popitem(self):
+    def popitem(self) -> tuple[bytes, _native.View]:
         """Deletes some key; returns it with the view of what it had."""
         while (key := self.call(b"RANDOMKEY")) is not None:
             view = self.take(key)
@@ -104,11 +107,11 @@ class Db(_native.Client, MutableMapping):
                 return key, view
         raise KeyError("the store is empty")
 
-    def clear(self):
+    def clear(self) -> None:
         """Deletes all keys of the database."""
         self.call(b"FLUSHDB")
 
-    def setdefault(self, key, default=None):
+    def setdefault(self, key, default: Any = None) -> _native.View:
         """Puts `default` if there is no such key; returns the view of what there is then."""
         while True:
             self.put(key, default, nx=True)
@@ -118,45 +121,47 @@ class Db(_native.Client, MutableMapping):
 
     # Objects and their times.
 
-    def load(self, key, default=None):
+    def load(self, key, default: Any = None) -> Any:
         """Returns the object that was put at `key`, or `default`."""
         view = self.get(key)
         return default if view is None else view.load()
 
-    def expire(self, key, ttl):
+    def expire(self, key, ttl: float) -> bool:
         """Has `key` live for `ttl` seconds from now; returns whether there is such a key."""
         return self.call(b"PEXPIRE", key, round(ttl * 1000)) == 1
 
-    def persist(self, key):
+    def persist(self, key) -> bool:
         """Has `key` live without an end; returns whether that changed anything."""
         return self.call(b"PERSIST", key) == 1
 
-    def put_auto(self, value, ttl=600.0):
+    def put_auto(self, value: Any, ttl: float = 600.0) -> bytes:
         """Puts `value` under a key of its own; returns that: 16 bytes, for one `take`."""
         key = _next_id()
         self.put(key, value, ttl=ttl)
         return key
 
-    def hset(self, key, fields):
+    def hset(self, key, fields: Mapping[Any, Any]) -> int:
         """Sets fields of the hash at `key`; returns how many are new."""
         words = itertools.chain.from_iterable(fields.items())
         return self.call(b"HSET", key, *words)
 
-    def incr(self, key, by=1):
+    def incr(self, key, by: int = 1) -> int:
         """Adds `by` to the number at `key`; returns the sum."""
         return self.call(b"INCRBY", key, by)
 
     # What is made of them.
 
-    def pipeline(self, transaction=False):
+    def pipeline(self, transaction: bool = False) -> Pipeline:
         """Returns requests to be sent together; `transaction`: executed together, too."""
         return Pipeline(self, transaction)
 
-    def lock(self, name, ttl=30.0, timeout=None):
+    def lock(self, name: str | bytes, ttl: float = 30.0, timeout: float | None = None) -> Lock:
         """Returns a lock of all who use `name`, for a `with` statement."""
         return Lock(self, name, ttl, timeout)
 
-    def cache(self, ttl, stale=0.0, key=None):
+    def cache(
+        self, ttl: float, stale: float = 0.0, key: str | None = None
+    ) -> Callable[[Callable[..., Any]], Cache]:
         """Returns a decorator: the function's results are kept for `ttl` seconds."""
         return lambda function: Cache(self, function, ttl, stale, key)
 
@@ -186,7 +191,7 @@ class Pipeline:
         #: The replies of the last `execute`.
         self.replies = []
 
-    def call(self, *words):
+    def call(self, *words: Any) -> Pipeline:
         """Adds a request; returns the pipeline."""
         self._requests.append(words)
         return self
@@ -207,7 +212,7 @@ class Pipeline:
     def __len__(self):
         return len(self._requests)
 
-    def execute(self, raise_on_error=True):
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Sends the requests and returns their replies; the first error among them is raised."""
         requests, self._requests = self._requests, []
         if not requests:
@@ -293,7 +298,7 @@ def _end_all():
             served.end()
 
 
-def connect(url, timeout=None):
+def connect(url: str, timeout: float | None = None) -> Db:
     """Returns the store at `url`: `shm:///path/to/socket`, `unix:///path/to/socket` or
     `redis://host:port/database`.
 
@@ -302,7 +307,7 @@ def connect(url, timeout=None):
     return Db(url, timeout)
 
 
-def open(path=None, **options):
+def open(path: str | os.PathLike[str] | None = None, **options: Any) -> Db:
     """Returns a store whose server runs in this process, or joins the one at the folder `path`.
 
     Without a path it is a store of its own, which others may join by its `url`. The server ends
