@@ -5,7 +5,7 @@ use std::time::Duration;
 use client::SetOptions;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString};
 
 use crate::buffer::Input;
 
@@ -23,6 +23,10 @@ impl<'py> Word<'py> {
     /// # Errors
     /// `TypeError` where it is something else.
     pub fn of_key(object: &Bound<'py, PyAny>) -> PyResult<Word<'py>> {
+        // The types themselves are told by one comparison, those derived from them by calls.
+        if let Ok(text) = object.cast_exact::<PyString>() {
+            return Ok(Word::Text(text.clone()));
+        }
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Word::Bytes(bytes.clone()));
         }
@@ -86,6 +90,9 @@ pub fn keys_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
 /// # Errors
 /// As [`Word::of`].
 pub fn words_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
+    if let Ok(list) = objects.cast_exact::<PyList>() {
+        return list.iter().map(|object| Word::of(&object)).collect();
+    }
     objects.try_iter()?.map(|object| Word::of(&object?)).collect()
 }
 

@@ -46,6 +46,21 @@ impl Client {
         }
     }
 
+    /// Returns the value of `key`. The interpreter's lock is kept where the server's memory answers:
+    /// that takes less time than to give the lock up.
+    fn value_of(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<client::View>> {
+        let connected = self.connected.load();
+        if let Some(connected) = &*connected
+            && connected.generation.is_current()
+            && let Some(found) = connected.client.get_at_once(key).or_raise(py)?
+        {
+            return Ok(found);
+        }
+        drop(connected);
+        let client = self.client(py)?;
+        py.detach(|| client.get(key)).or_raise(py)
+    }
+
     /// Connects in a forked child. What the parent has connected stays, and is never touched: its
     /// connections are shared with the parent.
     #[cold]
@@ -131,8 +146,8 @@ impl Client {
 
     fn get(slf: &Bound<'_, Client>, key: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
         let (py, word) = (slf.py(), Word::of_key(key)?);
-        let (client, bytes) = (slf.get().client(py)?, word.bytes()?);
-        let found = py.detach(|| client.get(bytes)).or_raise(py)?;
+        let bytes = word.bytes()?;
+        let found = slf.get().value_of(py, bytes)?;
         Ok(found.map(|value| View::read(py, value, slf.as_unbound(), key)))
     }
 
@@ -207,15 +222,14 @@ impl Client {
         key: &Bound<'_, PyAny>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<Option<usize>> {
-        let (client, word) = (self.client(py)?, Word::of_key(key)?);
+        let word = Word::of_key(key)?;
         let Some(mut target) = Input::of(buffer)? else {
             return Err(PyTypeError::new_err("a writable buffer in one piece expected"));
         };
         let Some(target) = target.bytes_mut() else {
             return Err(PyBufferError::new_err("the buffer is read-only"));
         };
-        let bytes = word.bytes()?;
-        let Some(value) = py.detach(|| client.get(bytes)).or_raise(py)? else { return Ok(None) };
+        let Some(value) = self.value_of(py, word.bytes()?)? else { return Ok(None) };
         let source = crate::view::content(&value);
         if source.len() > target.len() {
             let text = format!("{} bytes do not fit into {}", source.len(), target.len());
@@ -277,8 +291,12 @@ impl Client {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let (key, field) = (Word::of_key(key)?, Word::of(field)?);
         let (client, key, field) = (self.client(py)?, key.bytes()?, field.bytes()?);
-        let value = py.detach(|| client.hget(key, field)).or_raise(py)?;
-        Ok(value.map(|value| PyBytes::new(py, &value)))
+        let mut value = Vec::new();
+        let is_there = match client.hget_at_once(key, field, &mut value).or_raise(py)? {
+            Some(is_there) => is_there,
+            None => py.detach(|| client.hget_into(key, field, &mut value)).or_raise(py)?,
+        };
+        Ok(is_there.then(|| PyBytes::new(py, &value)))
     }
 
     fn hmget<'py>(
@@ -290,7 +308,9 @@ impl Client {
         let (key, fields) = (Word::of_key(key)?, words_of(fields)?);
         let (client, key, fields) = (self.client(py)?, key.bytes()?, bytes_of(&fields)?);
         let mut values = Elements::new();
-        py.detach(|| client.hmget(key, &fields, &mut values)).or_raise(py)?;
+        if client.hmget_at_once(key, &fields, &mut values).or_raise(py)?.is_none() {
+            py.detach(|| client.hmget(key, &fields, &mut values)).or_raise(py)?;
+        }
         PyList::new(py, values.iter().map(|value| value.map(|value| PyBytes::new(py, value))))
     }
 

@@ -5,8 +5,8 @@
 //! are not plain bytes, `content.rs` turns Python's objects into values. `buffer.rs` is Python's
 //! buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs` makes objects of
 //! replies, `errors.rs` raises. `server.rs` is the server in the interpreter's process.
-//! *Invariants*: the interpreter's lock is released in every wait, and in every copy above 64 KiB;
-//! memory that is exported stays where it is and as it is until the last export is released.
+//! *Invariants*: the interpreter's lock is released in every wait, and in every copy above 64 KiB
+//! but that of a value which is read and may not be pinned; memory that is exported stays where it is and as it is until the last export is released.
 //! *Not here*: what needs no speed: locks, the cache, pipelines, the mapping (`python/forebay`).
 #![deny(unsafe_code)]
 

@@ -26,8 +26,10 @@ pub struct View {
     /// Of the item, with a zero behind it.
     format: [u8; 8],
     item_bytes: usize,
-    /// The shape, then the strides.
+    /// Of an array the shape, then the strides.
     shape_and_strides: Box<[isize]>,
+    /// Of what has one dimension of bytes the same: most values need no memory for it.
+    length_and_stride: [isize; 2],
     origin: Option<Origin>,
 }
 
@@ -89,16 +91,30 @@ impl View {
             shape_and_strides = Some(with_strides(shape, item));
         }
         let held = aligned(value, &block);
-        let shape_and_strides = shape_and_strides.unwrap_or_else(|| {
-            let length = content_of(&block, held.bytes()).len() as isize;
-            Box::new([length, 1])
-        });
+        let shape_and_strides = shape_and_strides.unwrap_or_default();
+        let length_and_stride = [content_of(&block, held.bytes()).len() as isize, 1];
         let state = Mutex::new(State { value: Some(held), exports: 0 });
-        View { state, block, format, item_bytes: item, shape_and_strides, origin }
+        View {
+            state,
+            block,
+            format,
+            item_bytes: item,
+            shape_and_strides,
+            length_and_stride,
+            origin,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the shape, then the strides.
+    fn shape_and_strides(&self) -> &[isize] {
+        match self.block {
+            Block::Array { .. } => &self.shape_and_strides,
+            Block::Bytes(_) | Block::Pickle { .. } => &self.length_and_stride,
+        }
     }
 
     /// Calls `run` with the content, which cannot go meanwhile.
@@ -238,7 +254,8 @@ impl View {
     /// The number of items in each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.shape_and_strides[..self.shape_and_strides.len() / 2])
+        let both = self.shape_and_strides();
+        PyTuple::new(py, &both[..both.len() / 2])
     }
 
     /// Whether the memory is the server's, and not a copy.
@@ -383,8 +400,8 @@ impl View {
             is_readonly: true,
             item_bytes: this.item_bytes,
             format: this.format.as_ptr(),
-            shape_and_strides: this.shape_and_strides.as_ptr(),
-            dimensions: this.shape_and_strides.len() / 2,
+            shape_and_strides: this.shape_and_strides().as_ptr(),
+            dimensions: this.shape_and_strides().len() / 2,
         };
         // SAFETY: the interpreter brings `view`. The content stays where it is while there are
         // exports, format and shape for as long as the object; the pointer to it is counted.
