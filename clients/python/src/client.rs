@@ -46,8 +46,8 @@ impl Client {
         }
     }
 
-    /// Returns the value of `key`. The interpreter's lock is kept where the server's memory answers:
-    /// that takes less time than to give the lock up.
+    /// Returns the value of `key`. The interpreter's lock is kept where the server's memory
+    /// answers: that takes less time than to give the lock up.
     fn value_of(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<client::View>> {
         let connected = self.connected.load();
         if let Some(connected) = &*connected

@@ -6,7 +6,8 @@
 //! buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs` makes objects of
 //! replies, `errors.rs` raises. `server.rs` is the server in the interpreter's process.
 //! *Invariants*: the interpreter's lock is released in every wait, and in every copy above 64 KiB
-//! but that of a value which is read and may not be pinned; memory that is exported stays where it is and as it is until the last export is released.
+//! but that of a value which is read and may not be pinned; memory that is exported stays where it
+//! is and as it is until the last export is released.
 //! *Not here*: what needs no speed: locks, the cache, pipelines, the mapping (`python/forebay`).
 #![deny(unsafe_code)]
 

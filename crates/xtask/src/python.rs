@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 
 const PACKAGE: &str = "clients/python";
 /// What of the package's folder is installed as programs; git ignores it.
-const SCRIPTS: &str = "clients/python/forebay.data/scripts";
+const SCRIPTS: &str = "clients/python/forebay._native.data/scripts";
 
 /// Does what the step of a full test run does.
 ///

@@ -48,8 +48,8 @@ impl Client {
         self.query(key, hash::GetFields { fields, values })
     }
 
-    /// Does what [`Client::hget_into`] does, where the server's memory answers: for who may not wait
-    /// at this moment. `None` where it does not.
+    /// Does what [`Client::hget_into`] does, where the server's memory answers: for who may not
+    /// wait at this moment. `None` where it does not.
     ///
     /// # Errors
     /// [`ClientError::Refused`] when the key holds another type.
