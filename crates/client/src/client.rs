@@ -18,7 +18,7 @@ use crate::creation::Creation;
 use crate::error::ClientError;
 use crate::key_wait::{KeyWait, await_request};
 use crate::options::{SetOptions, set_request};
-use crate::server_memory::ServerMemory;
+use crate::server_memory::{Lookup, ServerMemory};
 use crate::session_uploads::Mode;
 use crate::thread_connections::ThreadConnections;
 use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
@@ -215,6 +215,22 @@ impl Client {
             Answer::Found(view) => Ok(Some(view)),
             Answer::Absent => Ok(None),
             Answer::Unclear => view(self.ask(&[b"GET", key])?),
+        }
+    }
+
+    /// Returns what [`Client::get`] does, where the server's memory answers: for who may not wait
+    /// at this moment. `None` where it does not: then `get` asks the server.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the key holds another type.
+    #[inline]
+    pub fn get_at_once(&self, key: &[u8]) -> Result<Option<Option<View>>, ClientError> {
+        let memory = &self.inner.memory;
+        match memory.lookup(memory.view_of(key)) {
+            Lookup::Answer(Answer::Found(view)) => Ok(Some(Some(view))),
+            Lookup::Answer(Answer::Absent) => Ok(Some(None)),
+            Lookup::WrongType => Err(ClientError::wrong_type()),
+            Lookup::Answer(Answer::Unclear) | Lookup::Unmapped | Lookup::Ended => Ok(None),
         }
     }
 
@@ -429,6 +445,22 @@ impl Client {
                 let reply = self.ask(&words)?;
                 query.replied(reply)
             }
+        }
+    }
+
+    /// Returns the answer of the collection at `key`, if the memory has it.
+    #[inline]
+    pub(crate) fn query_at_once<Q: Query>(
+        &self,
+        key: &[u8],
+        mut query: Q,
+    ) -> Result<Option<Q::Answer>, ClientError> {
+        let memory = &self.inner.memory;
+        match memory.lookup(|_, reader| memory.look_for(reader, key, &mut query)) {
+            Lookup::Answer(Answer::Found(answer)) => Ok(answer),
+            Lookup::Answer(Answer::Absent) => Ok(Some(query.absent())),
+            Lookup::WrongType => Err(ClientError::wrong_type()),
+            Lookup::Answer(Answer::Unclear) | Lookup::Unmapped | Lookup::Ended => Ok(None),
         }
     }
 

@@ -111,6 +111,13 @@ impl Deref for View {
     }
 }
 
+impl From<Vec<u8>> for View {
+    /// Returns a view of bytes that no server has.
+    fn from(bytes: Vec<u8>) -> View {
+        View::owned(bytes)
+    }
+}
+
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
         self

@@ -1,6 +1,7 @@
 //! The server: listeners, workers, configuration, log and INFO around an instance of `runtime`.
 //!
-//! *Layout*: `serve.rs` starts and ends everything; `listen.rs` opens listeners, `accept.rs` lets
+//! *Layout*: `serve.rs` starts and ends everything, `in_process.rs` does so
+//! in a program that is no server; `listen.rs` opens listeners, `accept.rs` lets
 //! connections in, `worker.rs` is the event loop and `connection.rs` one client in it, whose bytes
 //! `transport.rs` carries. `server_state.rs` is what the threads share, `service.rs` the thread
 //! that runs the sweeper (`runtime`), closes idle clients and samples rates, `mailbox.rs` how
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod in_process;
 pub mod serve;
 
 mod accept;

@@ -227,11 +227,18 @@ fn log_banner(settings: &Settings) {
 /// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.
 fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     let settings = config.settings();
-    let (wanted, segment_bytes) = (settings.network.max_clients, settings.derived.segment_bytes);
+    let segment_bytes = settings.derived.segment_bytes;
     let allowed = sys::process::raise_descriptor_limit(descriptor_limits::descriptors_wanted(
         &settings,
         segment_bytes,
     ));
+    limit_clients(config, allowed)
+}
+
+/// Lowers `maxclients` to what `allowed` descriptors leave.
+pub(crate) fn limit_clients(config: &mut Config, allowed: u64) -> Result<(), String> {
+    let settings = config.settings();
+    let (wanted, segment_bytes) = (settings.network.max_clients, settings.derived.segment_bytes);
     let most = descriptor_limits::clients_within(allowed, &settings, segment_bytes);
     if most >= wanted {
         return Ok(());
@@ -244,11 +251,14 @@ fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     Ok(())
 }
 
-type Thread = JoinHandle<Result<(), String>>;
+pub(crate) type Thread = JoinHandle<Result<(), String>>;
 
 /// Starts all threads and returns once each worker serves, or has begun the shutdown because it
 /// cannot.
-fn start_threads(shared: &Arc<ServerState>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
+pub(crate) fn start_threads(
+    shared: &Arc<ServerState>,
+    acceptor: Acceptor,
+) -> Result<Vec<Thread>, String> {
     let worker_count = shared.identity.worker_count;
     let random = shared.runtime.generator();
     let random = random.map_err(|error| format!("no random numbers: {error}"))?;

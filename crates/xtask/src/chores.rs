@@ -1,6 +1,6 @@
 //! The table of chores: the commands of `cargo xtask`.
 
-use crate::{dictionary, docs, fuzz, setup, steps, stress_tests, tidy};
+use crate::{dictionary, docs, fuzz, python, setup, steps, stress_tests, tidy};
 
 /// A thing to do in this repository.
 pub struct Chore {
@@ -29,7 +29,7 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "setup",
         arguments: "",
-        summary: "install what the tests need: redis-server, redis-cli, python3, redis-py",
+        summary: "install what the tests need: redis-server, redis-cli, python3, packages",
         run: setup::run,
     },
     Chore {
@@ -49,6 +49,12 @@ pub const CHORES: &[Chore] = &[
         arguments: "[--short] [target...]",
         summary: "the fuzz targets, or those named; --short is what `test` runs",
         run: fuzz::run,
+    },
+    Chore {
+        name: "python",
+        arguments: "",
+        summary: "build the wheel of the Python package, install it, and run its tests",
+        run: python::run_alone,
     },
     Chore {
         name: "dictionary",

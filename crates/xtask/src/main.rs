@@ -3,8 +3,8 @@
 //! *Layout*: `chores.rs` is the table of chores. `tidy/` holds the coding rules, one file for each
 //! kind of rule; `docs/` writes the generated pages; `steps.rs` is what a full test run consists
 //! of, `loom_and_miri.rs`, `fuzz.rs` with `dictionary.rs` and the table `stress_tests.rs` parts of
-//! it; `setup.rs` installs what the tests need; `process.rs` runs other programs and counts what
-//! their tests report.
+//! it, `python.rs` too; `setup.rs` installs what the tests need; `process.rs` runs other programs
+//! and counts what their tests report.
 //! *Invariants*: a chore that could not do its work says so and fails; nothing is skipped silently.
 //! *Not here*: anything that the product needs to run. No crate imports this one.
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod docs;
 mod fuzz;
 mod loom_and_miri;
 mod process;
+mod python;
 mod setup;
 mod steps;
 mod stress_tests;

@@ -1,5 +1,5 @@
-//! Installs what the tests need and the machine lacks: Debian packages, and redis-py in a virtual
-//! environment under the target folder. Says nothing when everything is there.
+//! Installs what the tests need and the machine lacks: Debian packages, and Python's in virtual
+//! environments under the target folder. Says nothing when everything is there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,8 +22,6 @@ const TOOLS: &[Tool] = &[
     Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" },
 ];
 
-const REQUIREMENTS: &str = "tests/requirements.txt";
-
 /// Debian's way to say that an installed package must not start its service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
@@ -37,12 +35,18 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
     let workspace = Workspace::load()?;
     install_packages()?;
-    install_python_packages(&workspace)
+    [OF_TESTS, OF_PACKAGE].iter().try_for_each(|environment| environment.install(&workspace))
 }
 
 /// Returns the Python interpreter that has redis-py.
 pub fn python(workspace: &Workspace) -> PathBuf {
-    workspace.target.join("venv/bin/python")
+    OF_TESTS.python(workspace)
+}
+
+/// Returns the Python interpreter that has what the Python package is built and tested with; `None`
+/// before [`run`] has installed it.
+pub fn package_python(workspace: &Workspace) -> Option<PathBuf> {
+    OF_PACKAGE.is_installed(workspace).then(|| OF_PACKAGE.python(workspace))
 }
 
 fn install_packages() -> Result<(), String> {
@@ -99,20 +103,62 @@ fn as_root(program: &str) -> Command {
     command
 }
 
-/// Makes the virtual environment anew when the requirements changed since it was made.
-fn install_python_packages(workspace: &Workspace) -> Result<(), String> {
-    let fail = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    let requirements = workspace.root.join(REQUIREMENTS);
-    let wanted = fs::read_to_string(&requirements).map_err(|error| fail(&requirements, error))?;
-    let folder = workspace.target.join("venv");
-    let stamp = folder.join("installed.txt");
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted)
-        && succeeds(&python(workspace).to_string_lossy(), &["-c", "import redis"])
-    {
-        return Ok(());
+/// A virtual environment below the target folder.
+struct PythonEnvironment {
+    folder: &'static str,
+    /// What is in it: the path of a list for pip.
+    requirements: &'static str,
+    /// What can be imported once it is whole.
+    probe: &'static str,
+}
+
+/// That of the integration tests.
+const OF_TESTS: PythonEnvironment = PythonEnvironment {
+    folder: "venv",
+    requirements: "tests/requirements.txt",
+    probe: "import redis",
+};
+/// That in which the Python package is built, installed and tested.
+const OF_PACKAGE: PythonEnvironment = PythonEnvironment {
+    folder: "venv-python",
+    requirements: "clients/python/tests/requirements.txt",
+    probe: "import maturin, pytest, numpy, pyarrow, pandas, redis, mosec",
+};
+
+impl PythonEnvironment {
+    fn python(&self, workspace: &Workspace) -> PathBuf {
+        workspace.target.join(self.folder).join("bin/python")
     }
-    process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-    process::run(Command::new(python(workspace)).args(pip).arg(&requirements))?;
-    fs::write(&stamp, wanted).map_err(|error| fail(&stamp, error))
+
+    /// Returns what the list asks for, if that is what is there.
+    fn is_installed(&self, workspace: &Workspace) -> bool {
+        let read = |path: PathBuf| fs::read_to_string(path).ok();
+        let wanted = read(workspace.root.join(self.requirements));
+        wanted.is_some()
+            && wanted == read(self.stamp(workspace))
+            && succeeds(&self.python(workspace).to_string_lossy(), &["-c", self.probe])
+    }
+
+    /// Where it is noted what is there.
+    fn stamp(&self, workspace: &Workspace) -> PathBuf {
+        workspace.target.join(self.folder).join("installed.txt")
+    }
+
+    /// Makes the environment anew when the list has changed since it was made.
+    fn install(&self, workspace: &Workspace) -> Result<(), String> {
+        if self.is_installed(workspace) {
+            return Ok(());
+        }
+        let fail = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+        let requirements = workspace.root.join(self.requirements);
+        let wanted =
+            fs::read_to_string(&requirements).map_err(|error| fail(&requirements, error))?;
+        let folder = workspace.target.join(self.folder);
+        process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let pip =
+            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+        process::run(Command::new(self.python(workspace)).args(pip).arg(&requirements))?;
+        let stamp = self.stamp(workspace);
+        fs::write(&stamp, wanted).map_err(|error| fail(&stamp, error))
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::process::{TestCounts, processor_seconds, run, run_counted};
 use crate::workspace::Workspace;
-use crate::{docs, fuzz, loom_and_miri, setup, stress_tests, tidy};
+use crate::{docs, fuzz, loom_and_miri, python, setup, stress_tests, tidy};
 
 /// What became of a step that did not fail to start.
 pub enum Report {
@@ -30,6 +30,7 @@ const CHECK: &[Step] = &[
 const TEST: &[Step] = &[
     Step { name: "tests", run: tests },
     Step { name: "docs", run: docs::check },
+    Step { name: "python", run: python::test },
     Step { name: "loom", run: loom_and_miri::loom },
     Step { name: "miri", run: loom_and_miri::miri },
     Step { name: "stress tests", run: short_stress_tests },

@@ -48,6 +48,35 @@ impl Client {
         self.query(key, hash::GetFields { fields, values })
     }
 
+    /// Does what [`Client::hget_into`] does, where the server's memory answers: for who may not
+    /// wait at this moment. `None` where it does not.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the key holds another type.
+    #[inline]
+    pub fn hget_at_once(
+        &self,
+        key: &[u8],
+        field: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<Option<bool>, ClientError> {
+        self.query_at_once(key, hash::GetField { field, value })
+    }
+
+    /// Does what [`Client::hmget`] does, where the server's memory answers; `None` where it does
+    /// not.
+    ///
+    /// # Errors
+    /// As [`Client::hget_at_once`].
+    pub fn hmget_at_once(
+        &self,
+        key: &[u8],
+        fields: &[&[u8]],
+        values: &mut Elements,
+    ) -> Result<Option<()>, ClientError> {
+        self.query_at_once(key, hash::GetFields { fields, values })
+    }
+
     /// Puts all fields of the hash at `key` to `pairs`, each with its value behind it.
     ///
     /// # Errors

@@ -7,9 +7,21 @@ use super::rust::{RustFile, Token};
 
 /// The word of the first rule, kept out of the samples so that a search finds code alone.
 const UNSAFE: &str = "unsafe";
+<<<<<<< HEAD
 /// The crates that may hold unsafe code, and the one file of another that may.
 const UNSAFE_PLACES: &[&str] =
     &["arena", "ring", "sys", "crates/collections/src/hyperloglog/avx2.rs"];
+=======
+/// The crates that may hold unsafe code, and the files where Python's buffers are exported.
+const UNSAFE_PLACES: &[&str] = &[
+    "arena",
+    "ring",
+    "sys",
+    "clients/python/src/buffer.rs",
+    "clients/python/src/creation.rs",
+    "clients/python/src/view.rs",
+];
+>>>>>>> h-py
 /// The crates between an instance and the system, and the file of theirs where the two meet.
 const INSTANCE_CRATES: &[&str] = &["engine", "runtime"];
 const SYSTEM_FILE: &str = "crates/runtime/src/system.rs";
@@ -37,7 +49,11 @@ const RULES: &[TokenRule] = &[
         pattern: UNSAFE,
         scope: RuleScope::OutsideOf(UNSAFE_PLACES),
         in_tests: true,
+<<<<<<< HEAD
         instead: "unsafe code lives in arena, ring, sys and one file of collections only",
+=======
+        instead: "unsafe code lives in arena, ring, sys and Python's buffers only",
+>>>>>>> h-py
     },
     TokenRule {
         pattern: ". unwrap ( )",

@@ -1,0 +1,408 @@
+"""The store as Python sees it."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from forebay import _native
+from forebay._cache import Cache
+from forebay._errors import ConnectionError, Error, UnsupportedError
+from forebay._lock import Lock
+
+_MISSING = object()
+# How long `open` waits for another process that is about to serve the same path.
+_JOIN_SECONDS = 10.0
+
+
+class Db(_native.Client, MutableMapping):
+    """A store: a server that `connect` has reached, or that `open` has started.
+
+    Threads share it. It is a mapping of keys to views, too. A forked child may use it, and
+    connects by itself; pickled it is its URL.
+    """
+
+    def __reduce__(self):
+        return connect, (self.url, self.timeout)
+
+    def __repr__(self):
+        return f"<forebay.Db {self.url}{', closed' if self.closed else ''}>"
+
+    def close(self) -> None:
+        """Closes the connections. Views stay as they are; a server that runs elsewhere does."""
+        self._close()
+
+    def __enter__(self) -> Db:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # A mapping.
+
+    def __getitem__(self, key) -> _native.View:
+        view = self.get(key)
+        if view is None:
+            raise KeyError(key)
+        return view
+
+    def __setitem__(self, key, value: Any) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key) -> None:
+        if self.delete(key) == 0:
+            raise KeyError(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.scan()
+
+    def __len__(self) -> int:
+        return self.call(b"DBSIZE")
+
+    def __bool__(self):
+        return True
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def scan(self, match: str | bytes | None = None, count: int = 1000) -> Iterator[bytes]:
+        """Yields the keys as bytes, each once; of keys that come or go meanwhile, some."""
+        cursor = b"0"
+        pattern = () if match is None else (b"MATCH", match)
+        seen = set()
+        while True:
+            cursor, keys = self.call(b"SCAN", cursor, b"COUNT", count, *pattern)
+            for key in keys:
+                if key not in seen:
+                    seen.add(key)
+                    yield key
+            if cursor == b"0":
+                return
+
+    def pop(self, key, default=_MISSING):
+        """Deletes `key` and returns the view of what it had."""
+        view = self.take(key)
+        if view is None:
+            if default is _MISSING:
+                raise KeyError(key)
+            return default
+        return view
+
+    def popitem(self) -> tuple[bytes, _native.View]:
+        """Deletes some key; returns it with the view of what it had."""
+        while (key := self.call(b"RANDOMKEY")) is not None:
+            view = self.take(key)
+            if view is not None:
+                return key, view
+        raise KeyError("the store is empty")
+
+    def clear(self) -> None:
+        """Deletes all keys of the database."""
+        self.call(b"FLUSHDB")
+
+    def setdefault(self, key, default: Any = None) -> _native.View:
+        """Puts `default` if there is no such key; returns the view of what there is then."""
+        while True:
+            self.put(key, default, nx=True)
+            view = self.get(key)
+            if view is not None:
+                return view
+
+    # Objects and their times.
+
+    def load(self, key, default: Any = None) -> Any:
+        """Returns the object that was put at `key`, or `default`."""
+        view = self.get(key)
+        return default if view is None else view.load()
+
+    def expire(self, key, ttl: float) -> bool:
+        """Has `key` live for `ttl` seconds from now; returns whether there is such a key."""
+        return self.call(b"PEXPIRE", key, round(ttl * 1000)) == 1
+
+    def persist(self, key) -> bool:
+        """Has `key` live without an end; returns whether that changed anything."""
+        return self.call(b"PERSIST", key) == 1
+
+    def put_auto(self, value: Any, ttl: float = 600.0) -> bytes:
+        """Puts `value` under a key of its own; returns that: 16 bytes, for one `take`."""
+        key = _next_id()
+        self.put(key, value, ttl=ttl)
+        return key
+
+    def hset(self, key, fields: Mapping[Any, Any]) -> int:
+        """Sets fields of the hash at `key`; returns how many are new."""
+        words = itertools.chain.from_iterable(fields.items())
+        return self.call(b"HSET", key, *words)
+
+    def incr(self, key, by: int = 1) -> int:
+        """Adds `by` to the number at `key`; returns the sum."""
+        return self.call(b"INCRBY", key, by)
+
+    # What is made of them.
+
+    def pipeline(self, transaction: bool = False) -> Pipeline:
+        """Returns requests to be sent together; `transaction`: executed together, too."""
+        return Pipeline(self, transaction)
+
+    def lock(self, name: str | bytes, ttl: float = 30.0, timeout: float | None = None) -> Lock:
+        """Returns a lock of all who use `name`, for a `with` statement."""
+        return Lock(self, name, ttl, timeout)
+
+    def cache(
+        self, ttl: float, stale: float = 0.0, key: str | None = None
+    ) -> Callable[[Callable[..., Any]], Cache]:
+        """Returns a decorator: the function's results are kept for `ttl` seconds."""
+        return lambda function: Cache(self, function, ttl, stale, key)
+
+    def subscribe(self, *channels):
+        raise UnsupportedError("subscriptions are not built: use db.redis() with a Redis server")
+
+    def redis(self, **options):
+        """Returns a `redis.Redis` of this server; `options` are those of its constructor."""
+        from forebay._redis import redis
+
+        return redis(self.url, options)
+
+    def aredis(self, **options):
+        """Returns a `redis.asyncio.Redis` of this server."""
+        from forebay._redis import aredis
+
+        return aredis(self.url, options)
+
+
+class Pipeline:
+    """Requests that are sent together by `execute`, or at the end of a `with` statement."""
+
+    def __init__(self, db, transaction):
+        self._db = db
+        self._transaction = transaction
+        self._requests = []
+        #: The replies of the last `execute`.
+        self.replies = []
+
+    def call(self, *words: Any) -> Pipeline:
+        """Adds a request; returns the pipeline."""
+        self._requests.append(words)
+        return self
+
+    def put(self, key, value, ttl=None):
+        """Adds a SET of bytes or text; returns the pipeline."""
+        expiry = () if ttl is None else (b"PX", round(ttl * 1000))
+        return self.call(b"SET", key, value, *expiry)
+
+    def get(self, key):
+        """Adds a GET, whose reply is `bytes`; returns the pipeline."""
+        return self.call(b"GET", key)
+
+    def delete(self, *keys):
+        """Adds a DEL; returns the pipeline."""
+        return self.call(b"DEL", *keys)
+
+    def __len__(self):
+        return len(self._requests)
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Sends the requests and returns their replies; the first error among them is raised."""
+        requests, self._requests = self._requests, []
+        if not requests:
+            self.replies = []
+            return self.replies
+        if self._transaction:
+            replies = self._db._pipeline([(b"MULTI",), *requests, (b"EXEC",)])[-1]
+            self.replies = replies if isinstance(replies, list) else [replies]
+        else:
+            self.replies = self._db._pipeline(requests)
+        if raise_on_error:
+            for reply in self.replies:
+                if isinstance(reply, Error):
+                    raise reply
+        return self.replies
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if kind is None:
+            self.execute()
+
+
+class _Owner(Db):
+    """A store whose server runs in this process."""
+
+    def close(self):
+        """Closes the connections and ends the server: others lose it, and views stay."""
+        super().close()
+        served = _served.get(self._path)
+        if served is not None and served.process_id == os.getpid():
+            del _served[self._path]
+            served.end()
+
+
+class _Served:
+    """A server in this process, with the folder that its socket is in."""
+
+    def __init__(self, folder, is_temporary, lock):
+        self.folder = folder
+        self.socket = os.path.join(folder, "forebay.sock")
+        self.is_temporary = is_temporary
+        self.lock = lock
+        self.process_id = os.getpid()
+        self.server = None
+
+    def start(self, options):
+        words = ["--port", "0", "--unixsocket", self.socket, "--unixsocketperm", "700"]
+        for name, value in options.items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        self.server = _native.Server(words)
+
+    def end(self):
+        if self.server is not None:
+            self.server.stop()
+        if self.is_temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.lock is not None:
+            os.close(self.lock)
+
+
+# The servers of this process by the paths of their folders.
+_served = {}
+_served_lock = threading.Lock()
+
+
+def _after_fork_in_child():
+    # The servers are the parent's, and so are the locks of their folders.
+    global _served_lock
+    _served_lock = threading.Lock()
+    for served in _served.values():
+        if served.lock is not None:
+            os.close(served.lock)
+            served.lock = None
+    _ids.restart()
+
+
+def _end_all():
+    for path, served in list(_served.items()):
+        if served.process_id == os.getpid():
+            del _served[path]
+            served.end()
+
+
+def connect(url: str, timeout: float | None = None) -> Db:
+    """Returns the store at `url`: `shm:///path/to/socket`, `unix:///path/to/socket` or
+    `redis://host:port/database`.
+
+    `timeout` is in seconds: calls give up on a server that is silent for longer.
+    """
+    return Db(url, timeout)
+
+
+def open(path: str | os.PathLike[str] | None = None, **options: Any) -> Db:
+    """Returns a store whose server runs in this process, or joins the one at the folder `path`.
+
+    Without a path it is a store of its own, which others may join by its `url`. The server ends
+    with the process, or with `close`. `options` are those of `forebay serve`, with underscores:
+    `maxmemory="1gb"`.
+
+    Nothing is durable yet: what was stored goes with the server.
+    """
+    with _served_lock:
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="forebay-")
+            return _start(_Served(folder, True, None), options)
+        folder = os.path.abspath(os.fspath(path))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if folder in _served:
+            return connect(_url(_served[folder].socket))
+        end = time.monotonic() + _JOIN_SECONDS
+        while True:
+            lock = _lock_of(folder)
+            if lock is not None:
+                served = _Served(folder, False, lock)
+                if os.path.exists(served.socket):
+                    os.unlink(served.socket)
+                return _start(served, options)
+            try:
+                return connect(_url(os.path.join(folder, "forebay.sock")))
+            except ConnectionError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+
+
+def _start(served, options):
+    try:
+        served.start(options)
+        db = _Owner(_url(served.socket))
+    except BaseException:
+        served.end()
+        raise
+    db._path = served.folder
+    _served[served.folder] = served
+    return db
+
+
+def _lock_of(folder):
+    """Returns the locked descriptor of who serves `folder`; None where another process does."""
+    descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _url(socket):
+    return f"shm://{quote(socket)}"
+
+
+def address_of(url):
+    """Returns what `url` says as redis-py's options name it."""
+    parts = urlsplit(url)
+    options = dict(pair.split("=", 1) for pair in parts.query.split("&") if pair)
+    address = {"db": int(options.get("db", 0))}
+    for name, value in (
+        ("username", parts.username or options.get("user")),
+        ("password", parts.password or options.get("password")),
+    ):
+        if value:
+            address[name] = unquote(value)
+    if parts.scheme == "redis":
+        address.update(host=parts.hostname or "localhost", port=parts.port or 6379)
+        number = parts.path.strip("/")
+        if number:
+            address["db"] = int(number)
+    else:
+        address["unix_socket_path"] = unquote(parts.path)
+    return address
+
+
+class _Ids:
+    """Identities of 16 bytes: eight random ones of this process, and a number."""
+
+    def __init__(self):
+        self.restart()
+
+    def restart(self):
+        self._prefix = os.urandom(8)
+        self._numbers = itertools.count()
+
+    def next(self):
+        return self._prefix + next(self._numbers).to_bytes(8, "big")
+
+
+_ids = _Ids()
+_next_id = _ids.next
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_end_all)

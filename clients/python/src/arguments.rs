@@ -1,0 +1,149 @@
+//! What the arguments of calls mean.
+
+use std::time::Duration;
+
+use client::SetOptions;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString};
+
+use crate::buffer::Input;
+
+/// A word of a request: a key, a field, an argument.
+pub enum Word<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Text(Bound<'py, PyString>),
+    Input(Input),
+    Made(Vec<u8>),
+}
+
+impl<'py> Word<'py> {
+    /// Returns `object` as a key: bytes, text as UTF-8, or anything with bytes in one piece.
+    ///
+    /// # Errors
+    /// `TypeError` where it is something else.
+    pub fn of_key(object: &Bound<'py, PyAny>) -> PyResult<Word<'py>> {
+        // The types themselves are told by one comparison, those derived from them by calls.
+        if let Ok(text) = object.cast_exact::<PyString>() {
+            return Ok(Word::Text(text.clone()));
+        }
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Word::Bytes(bytes.clone()));
+        }
+        if let Ok(text) = object.cast::<PyString>() {
+            return Ok(Word::Text(text.clone()));
+        }
+        match Input::of(object)? {
+            Some(input) => Ok(Word::Input(input)),
+            None => Err(PyTypeError::new_err(format!(
+                "bytes or text expected, not {}",
+                object.get_type().name()?
+            ))),
+        }
+    }
+
+    /// Returns `object` as a word: as a key, or a number in decimal.
+    ///
+    /// # Errors
+    /// `TypeError` where it is something else.
+    pub fn of(object: &Bound<'py, PyAny>) -> PyResult<Word<'py>> {
+        let is_number =
+            object.is_exact_instance_of::<PyInt>() || object.is_exact_instance_of::<PyFloat>();
+        match is_number {
+            true => Ok(Word::Made(object.repr()?.to_str()?.as_bytes().to_vec())),
+            false => Word::of_key(object),
+        }
+    }
+
+    /// Returns the bytes.
+    ///
+    /// # Errors
+    /// `UnicodeEncodeError` where text has no UTF-8.
+    pub fn bytes(&self) -> PyResult<&[u8]> {
+        Ok(match self {
+            Word::Bytes(bytes) => bytes.as_bytes(),
+            Word::Text(text) => text.to_str()?.as_bytes(),
+            Word::Input(input) => input.bytes(),
+            Word::Made(bytes) => bytes,
+        })
+    }
+}
+
+/// Returns `words` as bytes.
+///
+/// # Errors
+/// As [`Word::bytes`].
+pub fn bytes_of<'a>(words: &'a [Word<'_>]) -> PyResult<Vec<&'a [u8]>> {
+    words.iter().map(Word::bytes).collect()
+}
+
+/// Returns all of `objects` as keys.
+///
+/// # Errors
+/// As [`Word::of_key`].
+pub fn keys_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
+    objects.try_iter()?.map(|object| Word::of_key(&object?)).collect()
+}
+
+/// Returns all of `objects` as words.
+///
+/// # Errors
+/// As [`Word::of`].
+pub fn words_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
+    if let Ok(list) = objects.cast_exact::<PyList>() {
+        return list.iter().map(|object| Word::of(&object)).collect();
+    }
+    objects.try_iter()?.map(|object| Word::of(&object?)).collect()
+}
+
+/// Returns `seconds` as a duration: a number, or a `datetime.timedelta`.
+///
+/// # Errors
+/// `TypeError` for anything else; `ValueError` below zero and beyond what a duration holds.
+pub fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds: f64 = match seconds.extract() {
+        Ok(seconds) => seconds,
+        Err(error) => match seconds.call_method0("total_seconds") {
+            Ok(total) => total.extract()?,
+            Err(_) => return Err(error),
+        },
+    };
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|error| PyValueError::new_err(format!("{seconds} seconds: {error}")))
+}
+
+/// Returns `timeout` as a duration; `None` is none.
+///
+/// # Errors
+/// As [`duration`].
+pub fn timeout(timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+    timeout.map(duration).transpose()
+}
+
+/// Returns the options that a put is told.
+///
+/// # Errors
+/// `ValueError` where they exclude each other; as [`duration`].
+pub fn set_options(
+    ttl: Option<&Bound<'_, PyAny>>,
+    nx: bool,
+    xx: bool,
+    keep_ttl: bool,
+) -> PyResult<SetOptions> {
+    let refuse = |text: &str| Err(PyValueError::new_err(text.to_owned()));
+    let mut options = SetOptions::new();
+    match (nx, xx) {
+        (true, true) => return refuse("nx and xx exclude each other"),
+        (true, false) => options = options.if_absent(),
+        (false, true) => options = options.if_present(),
+        (false, false) => {}
+    }
+    match (timeout(ttl)?, keep_ttl) {
+        (Some(_), true) => return refuse("ttl and keep_ttl exclude each other"),
+        (Some(Duration::ZERO), false) => return refuse("a ttl is more than zero"),
+        (Some(ttl), false) => options = options.expires_in(ttl),
+        (None, true) => options = options.keeps_time_to_live(),
+        (None, false) => {}
+    }
+    Ok(options)
+}

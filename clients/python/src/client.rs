@@ -1,0 +1,394 @@
+//! The class that calls go through.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use client::{Elements, TimeToLive, Transport};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use sys::fork::Generation;
+
+use crate::arguments::{Word, bytes_of, keys_of, set_options, words_of};
+use crate::buffer::Input;
+use crate::content::{Content, copy_into};
+use crate::creation::Creation;
+use crate::errors::{OrRaise, exception, raised};
+use crate::replies::object;
+use crate::view::View;
+
+/// A client of one server; threads share it. After a fork the child connects anew by itself.
+#[pyclass(frozen, subclass, weakref, module = "forebay._native")]
+pub struct Client {
+    url: String,
+    timeout: Option<Duration>,
+    connected: ArcSwapOption<Connected>,
+}
+
+struct Connected {
+    client: client::Client,
+    generation: Generation,
+}
+
+impl Client {
+    /// Returns the URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the client of this process.
+    fn client(&self, py: Python<'_>) -> PyResult<client::Client> {
+        match &*self.connected.load() {
+            Some(connected) if connected.generation.is_current() => Ok(connected.client.clone()),
+            Some(_) => self.reconnect(py),
+            None => Err(exception(py, "ClosedError", "the client is closed")),
+        }
+    }
+
+    /// Returns the value of `key`. The interpreter's lock is kept where the server's memory
+    /// answers: that takes less time than to give the lock up.
+    fn value_of(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<client::View>> {
+        let connected = self.connected.load();
+        if let Some(connected) = &*connected
+            && connected.generation.is_current()
+            && let Some(found) = connected.client.get_at_once(key).or_raise(py)?
+        {
+            return Ok(found);
+        }
+        drop(connected);
+        let client = self.client(py)?;
+        py.detach(|| client.get(key)).or_raise(py)
+    }
+
+    /// Connects in a forked child. What the parent has connected stays, and is never touched: its
+    /// connections are shared with the parent.
+    #[cold]
+    fn reconnect(&self, py: Python<'_>) -> PyResult<client::Client> {
+        let connected = connect(py, &self.url, self.timeout)?;
+        let client = connected.client.clone();
+        std::mem::forget(self.connected.swap(Some(Arc::new(connected))));
+        Ok(client)
+    }
+}
+
+fn connect(py: Python<'_>, url: &str, timeout: Option<Duration>) -> PyResult<Connected> {
+    let connected = py.detach(|| match timeout {
+        Some(timeout) => client::Client::connect_within(url, timeout),
+        None => client::Client::connect(url),
+    });
+    Ok(Connected { client: connected.or_raise(py)?, generation: Generation::current() })
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(signature = (url, timeout=None))]
+    fn new(py: Python<'_>, url: String, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Client> {
+        let timeout = crate::arguments::timeout(timeout)?;
+        let connected = ArcSwapOption::from_pointee(connect(py, &url, timeout)?);
+        Ok(Client { url, timeout, connected })
+    }
+
+    #[getter(url)]
+    fn url_of(&self) -> &str {
+        &self.url
+    }
+
+    /// The seconds after which a call gives up on a silent server.
+    #[getter]
+    fn timeout(&self) -> Option<f64> {
+        self.timeout.map(|timeout| timeout.as_secs_f64())
+    }
+
+    /// Closes the connections of all threads; views that are held stay.
+    fn _close(&self, py: Python<'_>) {
+        let Some(connected) = self.connected.swap(None) else { return };
+        if connected.generation.is_current() {
+            py.detach(|| drop(connected));
+        } else {
+            std::mem::forget(connected);
+        }
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.connected.load().is_none()
+    }
+
+    /// How the server is reached: `"shm"`, `"lane"`, `"unix"` or `"tcp"`.
+    #[getter]
+    fn transport(&self, py: Python<'_>) -> PyResult<&'static str> {
+        let client = self.client(py)?;
+        Ok(match py.detach(|| client.transport()).or_raise(py)? {
+            Transport::SharedMemory => "shm",
+            Transport::Lane => "lane",
+            Transport::Unix => "unix",
+            Transport::Tcp => "tcp",
+        })
+    }
+
+    #[pyo3(signature = (key, value, *, ttl=None, nx=false, xx=false, keep_ttl=false))]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument of Python's")]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+        nx: bool,
+        xx: bool,
+        keep_ttl: bool,
+    ) -> PyResult<bool> {
+        let (key, options) = (Word::of_key(key)?, set_options(ttl, nx, xx, keep_ttl)?);
+        Content::of(value)?.put(py, &self.client(py)?, key.bytes()?, &options)
+    }
+
+    fn get(slf: &Bound<'_, Client>, key: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
+        let (py, word) = (slf.py(), Word::of_key(key)?);
+        let bytes = word.bytes()?;
+        let found = slf.get().value_of(py, bytes)?;
+        Ok(found.map(|value| View::read(py, value, slf.as_unbound(), key)))
+    }
+
+    #[pyo3(signature = (key, timeout=None))]
+    fn get_blocking(
+        slf: &Bound<'_, Client>,
+        key: &Bound<'_, PyAny>,
+        timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<View>> {
+        let (py, word) = (slf.py(), Word::of_key(key)?);
+        let (client, timeout) = (slf.get().client(py)?, crate::arguments::timeout(timeout)?);
+        let found = wait(py, &client, word.bytes()?, timeout)?;
+        Ok(found.map(|value| View::read(py, value, slf.as_unbound(), key)))
+    }
+
+    #[pyo3(signature = (key, timeout=Some(0.0)))]
+    fn take(
+        slf: &Bound<'_, Client>,
+        key: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<View>> {
+        let (py, word) = (slf.py(), Word::of_key(key)?);
+        let (client, bytes) = (slf.get().client(py)?, word.bytes()?);
+        let seconds = timeout.map(Duration::try_from_secs_f64).transpose();
+        let timeout = seconds.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let end = timeout.map(|timeout| std::time::Instant::now() + timeout);
+        loop {
+            let taken = py.detach(|| client.take(bytes)).or_raise(py)?;
+            if let Some(value) = taken {
+                return Ok(Some(View::taken(value)));
+            }
+            let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
+            if left == Some(Duration::ZERO) || wait(py, &client, bytes, left)?.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn mget<'py>(
+        slf: &Bound<'py, Client>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<View>>> {
+        let py = slf.py();
+        let objects: Vec<Bound<'py, PyAny>> = keys.try_iter()?.collect::<PyResult<_>>()?;
+        let words: Vec<Word<'_>> = objects.iter().map(Word::of_key).collect::<PyResult<_>>()?;
+        let (client, words) = (slf.get().client(py)?, bytes_of(&words)?);
+        let found = py.detach(|| client.mget(&words)).or_raise(py)?;
+        let view = |(value, key): (Option<client::View>, _)| {
+            value.map(|value| View::read(py, value, slf.as_unbound(), key))
+        };
+        Ok(found.into_iter().zip(&objects).map(view).collect())
+    }
+
+    #[pyo3(signature = (pairs, *, ttl=None))]
+    fn mput(
+        &self,
+        py: Python<'_>,
+        pairs: &Bound<'_, PyDict>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (client, options) = (self.client(py)?, set_options(ttl, false, false, false)?);
+        for (key, value) in pairs.iter() {
+            let key = Word::of_key(&key)?;
+            Content::of(&value)?.put(py, &client, key.bytes()?, &options)?;
+        }
+        Ok(())
+    }
+
+    fn get_into(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<usize>> {
+        let word = Word::of_key(key)?;
+        let Some(mut target) = Input::of(buffer)? else {
+            return Err(PyTypeError::new_err("a writable buffer in one piece expected"));
+        };
+        let Some(target) = target.bytes_mut() else {
+            return Err(PyBufferError::new_err("the buffer is read-only"));
+        };
+        let Some(value) = self.value_of(py, word.bytes()?)? else { return Ok(None) };
+        let source = crate::view::content(&value);
+        if source.len() > target.len() {
+            let text = format!("{} bytes do not fit into {}", source.len(), target.len());
+            return Err(PyBufferError::new_err(text));
+        }
+        Ok(Some(copy_into(py, target, source)))
+    }
+
+    #[pyo3(signature = (key, nbytes, *, ttl=None, nx=false, xx=false, keep_ttl=false))]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument of Python's")]
+    fn create(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        nbytes: usize,
+        ttl: Option<&Bound<'_, PyAny>>,
+        nx: bool,
+        xx: bool,
+        keep_ttl: bool,
+    ) -> PyResult<Creation> {
+        let (key, options) = (Word::of_key(key)?, set_options(ttl, nx, xx, keep_ttl)?);
+        let (client, bytes) = (self.client(py)?, key.bytes()?);
+        let creation = py.detach(|| client.create(bytes, nbytes)).or_raise(py)?;
+        Ok(Creation::new(client, creation, options))
+    }
+
+    fn exists(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (client, key) = (self.client(py)?, Word::of_key(key)?);
+        let bytes = key.bytes()?;
+        py.detach(|| client.exists(bytes)).or_raise(py)
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.exists(py, key)
+    }
+
+    fn strlen(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let (client, key) = (self.client(py)?, Word::of_key(key)?);
+        let bytes = key.bytes()?;
+        py.detach(|| client.strlen(bytes)).or_raise(py)
+    }
+
+    /// The seconds that `key` lives; infinity without an end, `None` where there is no such key.
+    fn ttl(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let (client, key) = (self.client(py)?, Word::of_key(key)?);
+        let bytes = key.bytes()?;
+        Ok(match py.detach(|| client.ttl(bytes)).or_raise(py)? {
+            TimeToLive::Absent => None,
+            TimeToLive::Endless => Some(f64::INFINITY),
+            TimeToLive::Left(left) => Some(left.as_secs_f64()),
+        })
+    }
+
+    fn hget<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'_, PyAny>,
+        field: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let (key, field) = (Word::of_key(key)?, Word::of(field)?);
+        let (client, key, field) = (self.client(py)?, key.bytes()?, field.bytes()?);
+        let mut value = Vec::new();
+        let is_there = match client.hget_at_once(key, field, &mut value).or_raise(py)? {
+            Some(is_there) => is_there,
+            None => py.detach(|| client.hget_into(key, field, &mut value)).or_raise(py)?,
+        };
+        Ok(is_there.then(|| PyBytes::new(py, &value)))
+    }
+
+    fn hmget<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'_, PyAny>,
+        fields: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (key, fields) = (Word::of_key(key)?, words_of(fields)?);
+        let (client, key, fields) = (self.client(py)?, key.bytes()?, bytes_of(&fields)?);
+        let mut values = Elements::new();
+        if client.hmget_at_once(key, &fields, &mut values).or_raise(py)?.is_none() {
+            py.detach(|| client.hmget(key, &fields, &mut values)).or_raise(py)?;
+        }
+        PyList::new(py, values.iter().map(|value| value.map(|value| PyBytes::new(py, value))))
+    }
+
+    fn hgetall<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (client, key) = (self.client(py)?, Word::of_key(key)?);
+        let (key, mut pairs) = (key.bytes()?, Elements::new());
+        py.detach(|| client.hgetall(key, &mut pairs)).or_raise(py)?;
+        let map = PyDict::new(py);
+        for (field, value) in pairs.pairs() {
+            map.set_item(PyBytes::new(py, field), PyBytes::new(py, value))?;
+        }
+        Ok(map)
+    }
+
+    #[pyo3(signature = (*words))]
+    fn call<'py>(&self, py: Python<'py>, words: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let words = words_of(words)?;
+        let (client, words) = (self.client(py)?, bytes_of(&words)?);
+        let reply = py.detach(|| client.call(&words)).or_raise(py)?;
+        object(py, &reply)
+    }
+
+    /// Sends `requests` together; returns their replies, errors among them as exceptions.
+    fn _pipeline<'py>(
+        &self,
+        py: Python<'py>,
+        requests: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let requests: Vec<Vec<Word<'py>>> =
+            requests.try_iter()?.map(|request| words_of(&request?)).collect::<PyResult<_>>()?;
+        let requests: Vec<Vec<&[u8]>> =
+            requests.iter().map(|words| bytes_of(words)).collect::<PyResult<_>>()?;
+        let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+        let client = self.client(py)?;
+        let replies = py.detach(|| client.pipeline(&requests)).or_raise(py)?;
+        let replies = replies.iter().map(|reply| object(py, reply));
+        PyList::new(py, replies.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Deletes `keys`; returns how many there were.
+    #[pyo3(signature = (*keys))]
+    fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<i64> {
+        let keys = keys_of(keys)?;
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let mut words: Vec<&[u8]> = vec![b"DEL"];
+        words.extend(bytes_of(&keys)?);
+        let client = self.client(py)?;
+        match py.detach(|| client.call(&words)).or_raise(py)? {
+            client::Reply::Integer(count) => Ok(count),
+            other => Err(exception(py, "ProtocolError", &format!("DEL replied {other:?}"))),
+        }
+    }
+}
+
+/// Waits until `key` exists. A wait is cut into slices, so that a signal ends it.
+fn wait(
+    py: Python<'_>,
+    client: &client::Client,
+    key: &[u8],
+    timeout: Option<Duration>,
+) -> PyResult<Option<client::View>> {
+    /// After so long Python looks for signals.
+    const SLICE: Duration = Duration::from_millis(100);
+    let end = timeout.map(|timeout| std::time::Instant::now() + timeout);
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
+        let slice = left.map_or(SLICE, |left| left.min(SLICE));
+        match py.detach(|| client.get_blocking(key, slice)) {
+            Ok(Some(value)) => return Ok(Some(value)),
+            Ok(None) if left.is_some_and(|left| left <= SLICE) => return Ok(None),
+            Ok(None) => py.check_signals()?,
+            Err(error) => return Err(raised(py, &error)),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The native half of the Python package `forebay`: the module `forebay._native`.
+//!
+//! *Layout*: `client.rs` is the class that calls go through, on the Rust client; `view.rs` a value
+//! that was read, `creation.rs` one that is being written. `block.rs` is the layout of values that
+//! are not plain bytes, `content.rs` turns Python's objects into values. `buffer.rs` is Python's
+//! buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs` makes objects of
+//! replies, `errors.rs` raises. `server.rs` is the server in the interpreter's process.
+//! *Invariants*: the interpreter's lock is released in every wait, and in every copy above 64 KiB
+//! but that of a value which is read and may not be pinned; memory that is exported stays where it
+//! is and as it is until the last export is released.
+//! *Not here*: what needs no speed: locks, the cache, pipelines, the mapping (`python/forebay`).
+#![deny(unsafe_code)]
+
+mod arguments;
+mod block;
+mod buffer;
+mod client;
+mod content;
+mod creation;
+mod errors;
+mod replies;
+mod server;
+mod view;
+
+use pyo3::prelude::*;
+
+/// The module `forebay._native`.
+#[pymodule(gil_used = false)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<client::Client>()?;
+    module.add_class::<view::View>()?;
+    module.add_class::<creation::Creation>()?;
+    module.add_class::<server::Server>()?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

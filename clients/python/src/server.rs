@@ -1,0 +1,35 @@
+//! The server in this process, for `forebay.open`.
+
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use server::in_process::InProcessServer;
+
+use crate::errors::exception;
+
+/// A server on threads of this process, until `stop`.
+#[pyclass(frozen, module = "forebay._native")]
+pub struct Server {
+    running: Mutex<Option<InProcessServer>>,
+}
+
+#[pymethods]
+impl Server {
+    /// Starts a server with options as on the command line of `forebay serve`.
+    #[new]
+    fn start(py: Python<'_>, options: Vec<String>) -> PyResult<Server> {
+        let started = py.detach(|| InProcessServer::start(&options));
+        match started {
+            Ok(server) => Ok(Server { running: Mutex::new(Some(server)) }),
+            Err(text) => Err(PyOSError::new_err(text)),
+        }
+    }
+
+    /// Ends the server; in a forked child, where it does not run, nothing happens.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let running = self.running.lock().ok().and_then(|mut running| running.take());
+        let stopped = py.detach(|| running.map_or(Ok(()), InProcessServer::stop));
+        stopped.map_err(|text| exception(py, "Error", &text))
+    }
+}

@@ -1,0 +1,229 @@
+"""Views: memory that stays as it is, and who may look at it."""
+
+import gc
+import io
+import pickle
+import weakref
+
+import forebay
+import pytest
+
+numpy = pytest.importorskip("numpy")
+
+LARGE = b"large" * 50_000
+
+
+def test_view_outlives_its_key_and_its_client(db):
+    other = forebay.connect(db.url)
+    db.put("key", LARGE)
+    view = other.get("key")
+    db.put("key", b"new" * 80_000)
+    db.delete("key")
+    other.close()
+    assert view.is_pinned and view.bytes() == LARGE
+
+
+def test_close_waits_for_exports(db):
+    db.put("key", LARGE)
+    view = db.get("key")
+    memory, array = memoryview(view), view.numpy()
+    for export in (memory, array):
+        with pytest.raises(BufferError):
+            view.close()
+    memory.release()
+    with pytest.raises(BufferError):
+        view.close()
+    del array, export
+    view.close()
+    view.close()
+    assert view.closed
+    for use in (view.bytes, view.numpy, view.load, lambda: memoryview(view), lambda: len(view)):
+        with pytest.raises(forebay.ClosedError):
+            use()
+    assert "closed" in repr(view)
+
+
+def test_with_gives_back_at_once(db):
+    db.put("key", LARGE)
+    with db.get("key") as view:
+        assert view == LARGE
+    assert view.closed
+    with db.get("key") as view:
+        array = view.numpy()
+    assert not view.closed and array.tobytes() == LARGE
+
+
+def test_export_keeps_the_view(db):
+    db.put("key", LARGE)
+    view = db.get("key")
+    gone = weakref.ref(view)
+    memory = memoryview(view)
+    del view
+    gc.collect()
+    assert gone() is not None and memory == LARGE
+    del memory
+    gc.collect()
+    assert gone() is None
+
+
+def test_memory_is_read_only(db):
+    for value in (b"s", LARGE, numpy.arange(100_000)):
+        db.put("key", value)
+        memory = memoryview(db.get("key"))
+        assert memory.readonly
+        with pytest.raises(TypeError):
+            memory[0] = 1
+        with pytest.raises(TypeError):
+            io.BytesIO(LARGE).readinto(db.get("key"))
+    array = db.get("key").numpy()
+    with pytest.raises(ValueError):
+        array[0] = 1
+    with pytest.raises(ValueError):
+        array.flags.writeable = True
+
+
+def test_writable_is_private(db):
+    value = numpy.arange(100_000, dtype="f8").reshape(100, 1000)
+    db.put("key", value)
+    view = db.get("key")
+    memory = view.writable()
+    assert not memory.readonly and memory.shape == (100, 1000) and memory.format == "d"
+    numpy.asarray(memory)[0, 0] = -1
+    assert view.numpy()[0, 0] == 0
+    db.put("key", numpy.ones(3, "c16"))
+    assert numpy.asarray(db.get("key").writable()).dtype == numpy.dtype("c16")
+    db.put("key", b"abc")
+    memory = db.get("key").writable()
+    memory[0] = 0x7A
+    assert bytes(memory) == b"zbc" and db.get("key").bytes() == b"abc"
+
+
+def test_dlpack(db):
+    value = numpy.arange(60_000, dtype="f4").reshape(3, 20_000)
+    db.put("key", value)
+    view = db.get("key")
+    assert view.__dlpack_device__() == (1, 0)
+    found = numpy.from_dlpack(view)
+    assert numpy.array_equal(found, value) and not found.flags.writeable
+    assert found.ctypes.data == view.numpy().ctypes.data, "it is not copied"
+    with pytest.raises(BufferError):
+        view.close()
+
+
+def test_arrow(db):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"a": list(range(100_000)), "b": ["x"] * 100_000})
+    db.put("table", table)
+    view = db.get("table")
+    found = view.arrow()
+    assert found.equals(table) and view.is_pinned
+    before = pyarrow.total_allocated_bytes()
+    again = db.get("table").arrow()
+    assert pyarrow.total_allocated_bytes() - before < 100_000 and again.equals(table)
+    db.put("bytes", LARGE)
+    assert db.get("bytes").arrow().to_pybytes() == LARGE
+    with pytest.raises(TypeError):
+        db.put("key", [1])
+        db.get("key").arrow()
+
+
+def test_pandas(db):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": numpy.arange(100_000.0), "y": numpy.arange(100_000)})
+    db.put("frame", frame)
+    found = db.load("frame")
+    assert found.equals(frame)
+    assert not found["x"].to_numpy().flags.writeable
+
+
+def test_pickled_view_is_a_reference(db):
+    value = numpy.arange(100_000.0)
+    db.put("key", value)
+    view = db.get("key")
+    pickled = pickle.dumps(view)
+    assert len(pickled) < 150
+    again = pickle.loads(pickled)
+    assert again.is_pinned and again._offset == view._offset
+    assert numpy.array_equal(again.numpy(), value)
+    db.put("key", value + 1)
+    with pytest.raises(forebay.StaleViewError):
+        pickle.loads(pickled)
+    db.delete("key")
+    with pytest.raises(forebay.StaleViewError):
+        pickle.loads(pickled)
+
+
+def test_view_of_no_key_is_pickled_as_a_copy(db):
+    for value in (b"small", numpy.arange(100_000.0)):
+        db.put("key", value)
+        view = db.take("key")
+        again = pickle.loads(pickle.dumps(view, protocol=5))
+        assert numpy.array_equal(again.load(), value) and not again.is_pinned
+
+
+def test_numpy_of_other_values(db):
+    db.put("bytes", bytes(range(16)))
+    assert db.get("bytes").numpy().dtype == numpy.uint8
+    assert db.get("bytes").numpy("<i4", (2, 2)).shape == (2, 2)
+    db.put("text", "no array")
+    with pytest.raises(TypeError):
+        db.get("text").numpy()
+    db.put("array", numpy.arange(4))
+    assert db.get("array").numpy(shape=(2, 2)).shape == (2, 2)
+    with pytest.raises(TypeError):
+        db.get("array").numpy("f4")
+
+
+def test_creation_is_seen_when_it_is_sealed(db):
+    for size in (10, 100_000, 3_000_000):
+        with db.create("key", size, ttl=100) as creation:
+            assert len(creation) == creation.nbytes == size
+            creation[:3] = b"abc"
+            creation.numpy()[3:] = 7
+            assert db.get("key") is None
+        assert creation.closed
+        assert db.take("key").bytes() == b"abc" + bytes([7]) * (size - 3)
+
+
+def test_creation_is_aborted_by_an_exception(db):
+    db.put("key", b"before")
+    for size in (10, 100_000):
+        with pytest.raises(ZeroDivisionError):
+            with db.create("key", size) as creation:
+                1 / 0
+        assert db.get("key") == b"before" and creation.closed
+        with pytest.raises(forebay.ClosedError):
+            creation.seal()
+        with pytest.raises(forebay.ClosedError):
+            creation[0] = 1
+
+
+def test_who_keeps_an_array_of_a_creation_cannot_change_the_value(db):
+    for size in (10, 100_000):
+        creation = db.create("key", size)
+        array = creation.numpy()
+        array[:] = 1
+        assert creation.seal()
+        view = db.get("key")
+        array[:] = 2
+        assert view.bytes() == bytes([1]) * size
+        with pytest.raises(forebay.ClosedError):
+            memoryview(creation)
+        del array
+        assert not db.create("key", size).seal(nx=True)
+
+
+def test_creation_with_many_writers(db):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with db.create("key", 8_000_000) as creation:
+        array = creation.numpy("f8")
+
+        def write(part):
+            array[part * 125_000 : (part + 1) * 125_000] = part
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(write, range(8)))
+        del array, write
+    found = db.get("key").numpy("f8").reshape(8, -1)
+    assert [set(row) for row in found] == [{float(part)} for part in range(8)]

@@ -1,0 +1,108 @@
+//! A server on threads of a program that is not one: no signals, no log of its own, no crash
+//! report, no change of folder; the program keeps what is the process's.
+
+use std::sync::Arc;
+
+use command::ShutdownRequest;
+use sys::fork::Generation;
+use sys::process::descriptor_limit;
+
+use crate::accept::Acceptor;
+use crate::config::{Config, read_options};
+use crate::listen;
+use crate::log::LogControl;
+use crate::serve::{Thread, limit_clients, start_threads};
+use crate::server_state::{Origin, ServerState};
+
+/// A running server. It ends when it is stopped or dropped; dropped in a forked child, where it
+/// does not run, nothing ends.
+pub struct InProcessServer {
+    shared: Arc<ServerState>,
+    threads: Vec<Thread>,
+    generation: Generation,
+}
+
+impl InProcessServer {
+    /// Starts a server with `options`, as they stand on the command line of `forebay serve`, and
+    /// returns once it listens.
+    ///
+    /// # Errors
+    /// A sentence that says which option is wrong, or what is short.
+    pub fn start(options: &[String]) -> Result<InProcessServer, String> {
+        let mut config = Config::default();
+        config.load(read_options(options, 1)).map_err(|error| error.to_string())?;
+        // The other half is the program's, and so is the limit itself.
+        limit_clients(&mut config, descriptor_limit() / 2)?;
+        let shared = ServerState::new(config, Origin::default(), LogControl::detached())?;
+        let shared = Arc::new(shared);
+        let listeners = listen::open(&shared.settings(), &shared.closer)?;
+        shared.listeners.take(&listeners);
+        let acceptor =
+            Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
+        let threads = start_threads(&shared, acceptor)?;
+        Ok(InProcessServer { shared, threads, generation: Generation::current() })
+    }
+
+    /// Ends the server, and returns once its threads have ended.
+    ///
+    /// # Errors
+    /// When one of them has failed.
+    pub fn stop(mut self) -> Result<(), String> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        if !self.generation.is_current() {
+            // The threads are the parent's.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return Ok(());
+        }
+        // SHUTDOWN may have begun it already; either is fine.
+        let _ = self.shared.begin_shutdown(ShutdownRequest::default());
+        // Who reads the memory itself turns to the socket, and learns there that it is gone.
+        self.shared.keyspace().arena().allow_readers(false);
+        self.threads.drain(..).try_for_each(|thread| {
+            thread.join().map_err(|_| "a thread of the server has panicked".to_owned())?
+        })
+    }
+}
+
+impl Drop for InProcessServer {
+    fn drop(&mut self) {
+        // What has failed has nobody here to be told to; `stop` tells.
+        let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn server_answers_until_it_is_stopped() {
+        let folder = std::env::temp_dir().join(format!("forebay-within-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join("s");
+        let options = format!("--port 0 --segment-size 1mb --unixsocket {}", socket.display());
+        let options: Vec<String> = options.split(' ').map(str::to_owned).collect();
+        let server = InProcessServer::start(&options).unwrap();
+        let mut client = UnixStream::connect(&socket).unwrap();
+        client.write_all(b"PING\r\n").unwrap();
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+        server.stop().unwrap();
+        assert_eq!(client.read(&mut answer).unwrap(), 0);
+        assert!(UnixStream::connect(&socket).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn wrong_option_is_told() {
+        let error = InProcessServer::start(&["--maxmemory".into(), "much".into()]).err();
+        assert!(error.is_some_and(|text| text.contains("maxmemory")));
+    }
+}
