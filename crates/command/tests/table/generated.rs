@@ -108,10 +108,10 @@ fn with_values(args: &'static [Arg]) -> Vec<&'static Arg> {
 
 fn check_cut(request: &[Vec<u8>], command: &Command) {
     // LOLWUT ignores a word without its number, as anything that it does not know; MIGRATE takes no
-    // keys for some that are not there; XREAD takes options behind its keys for identities; the
-    // others read no options where there is no such key.
-    const LENIENT: [&str; 8] =
-        ["lolwut", "migrate", "sscan", "hscan", "zscan", "xclaim", "xread", "xreadgroup"];
+    // keys for some that are not there; XREAD takes options behind its keys for identities, XTRIM
+    // the word before its number for that; the others read no options where there is no such key.
+    const LENIENT: [&str; 9] =
+        ["lolwut", "migrate", "sscan", "hscan", "zscan", "xclaim", "xread", "xreadgroup", "xtrim"];
     if LENIENT.contains(&command.name) && request.len() > command.arity.count_min() {
         return;
     }
