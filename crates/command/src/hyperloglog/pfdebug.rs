@@ -13,7 +13,7 @@ const NOT_SPARSE: CommandError = CommandError::Fixed("ERR HLL encoding is not sp
 
 pub(super) static PFDEBUG: Command = Command {
     name: "pfdebug",
-    summary: "Shows the registers, the runs or the encoding of a HyperLogLog, or makes it dense.",
+    summary: "Shows how a HyperLogLog is stored, or makes it dense.",
     since: "2.8.9",
     complexity: "O(N), N being the registers",
     group: Group::HyperLogLog,

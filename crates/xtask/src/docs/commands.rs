@@ -2,7 +2,7 @@
 
 use command::{Arg, ArgKind, Command, Group};
 
-const GROUPS: [(Group, &str); 12] = [
+const GROUPS: [(Group, &str); 13] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bits of strings"),
     (Group::HyperLogLog, "HyperLogLogs"),

@@ -7,21 +7,16 @@ use super::rust::{RustFile, Token};
 
 /// The word of the first rule, kept out of the samples so that a search finds code alone.
 const UNSAFE: &str = "unsafe";
-<<<<<<< HEAD
-/// The crates that may hold unsafe code, and the one file of another that may.
-const UNSAFE_PLACES: &[&str] =
-    &["arena", "ring", "sys", "crates/collections/src/hyperloglog/avx2.rs"];
-=======
-/// The crates that may hold unsafe code, and the files where Python's buffers are exported.
+/// The crates that may hold unsafe code, and the files of others that may.
 const UNSAFE_PLACES: &[&str] = &[
     "arena",
     "ring",
     "sys",
+    "crates/collections/src/hyperloglog/avx2.rs",
     "clients/python/src/buffer.rs",
     "clients/python/src/creation.rs",
     "clients/python/src/view.rs",
 ];
->>>>>>> h-py
 /// The crates between an instance and the system, and the file of theirs where the two meet.
 const INSTANCE_CRATES: &[&str] = &["engine", "runtime"];
 const SYSTEM_FILE: &str = "crates/runtime/src/system.rs";
@@ -49,11 +44,7 @@ const RULES: &[TokenRule] = &[
         pattern: UNSAFE,
         scope: RuleScope::OutsideOf(UNSAFE_PLACES),
         in_tests: true,
-<<<<<<< HEAD
-        instead: "unsafe code lives in arena, ring, sys and one file of collections only",
-=======
-        instead: "unsafe code lives in arena, ring, sys and Python's buffers only",
->>>>>>> h-py
+        instead: "unsafe code lives in arena, ring, sys and the files that the rule names only",
     },
     TokenRule {
         pattern: ". unwrap ( )",
