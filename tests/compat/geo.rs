@@ -1,8 +1,8 @@
 //! Searches for places on many places: the same members in the same order with the same digits as
 //! from redis-server, and the same sorted sets where they are stored.
 //!
-//! `FOREBAY_GEO_SEARCHES` sets how many searches there are, `FOREBAY_GEO_SEED` repeats the round of a
-//! seed.
+//! `FOREBAY_GEO_SEARCHES` sets how many searches there are, `FOREBAY_GEO_SEED` repeats the round
+//! of a seed.
 
 use base::prng::Prng;
 use harness::{Kind, Request, Server, number, request};

@@ -106,8 +106,8 @@ impl ScoreTree {
         }
     }
 
-    /// Visits the items behind those for which `is_before` holds, until `visit` breaks: it holds for
-    /// none behind one for which it does not.
+    /// Visits the items behind those for which `is_before` holds, until `visit` breaks: it holds
+    /// for none behind one for which it does not.
     pub fn try_for_each_from(
         &self,
         is_before: &dyn Fn(&Item) -> bool,

@@ -4,8 +4,8 @@
 //! the rows. `handler` is what a handler works with: its request, its context, the session, errors.
 //! `host` is what commands ask of the engine's surroundings. `parse` reads arguments that several
 //! families have. One folder for each family: `connection`, `string`, `bitmap`, `hyperloglog`,
-//! `generic`, `hash`, `list`, `set`, `sorted_set`, `geo`, `stream`, `transactions`, `server`; in it a
-//! file for each command, or for a few that are nearly the same, and what they share. Subcommands
+//! `generic`, `hash`, `list`, `set`, `sorted_set`, `geo`, `stream`, `transactions`, `server`; in it
+//! a file for each command, or for a few that are nearly the same, and what they share. Subcommands
 //! have a folder there.
 //! *Invariants*: a declared command is implemented; a Read handler cannot write; a handler either
 //! succeeds or changes nothing; no handler reads a clock, a socket or randomness of its own.

@@ -45,9 +45,9 @@ pub struct Step {
 pub enum Theme {
     /// Every command there is.
     All,
-    /// Lists, hashes, sets and sorted sets, those of places too, that become large and small again,
-    /// HyperLogLogs that become dense, under settings of the epoch's own, and sessions that wait for
-    /// elements.
+    /// Lists, hashes, sets and sorted sets, those of places too, that become large and small
+    /// again, HyperLogLogs that become dense, under settings of the epoch's own, and sessions that
+    /// wait for elements.
     Collections,
     /// The commands of these groups, on few keys, and sessions that wait for entries of streams.
     Groups(Groups),

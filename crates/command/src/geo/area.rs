@@ -1,5 +1,5 @@
-//! The cells in which what is searched for may lie: that of the centre and those around it, as large
-//! as the shape asks for, in the order in which Redis goes through them.
+//! The cells in which what is searched for may lie: that of the centre and those around it, as
+//! large as the shape asks for, in the order in which Redis goes through them.
 
 use super::cell::{Area, Cell, Place, SCORES, STEPS_MAX, Span, degrees, radians};
 use super::distance::{EARTH_RADIUS_M, Origin};

@@ -8,8 +8,8 @@
 //! bits  x y x y ... x y     x: longitude, from west to east; y: latitude, from south to north
 //! ```
 //!
-//! A cell of fewer steps is a range of scores. Digits are Redis's (`geohash.c`): the same operations
-//! on doubles in the same order.
+//! A cell of fewer steps is a range of scores. Digits are Redis's (`geohash.c`): the same
+//! operations on doubles in the same order.
 
 use std::f64::consts::PI;
 
@@ -164,8 +164,8 @@ impl Area {
 }
 
 impl Grid {
-    /// Returns the cell of `place`, which is within the grid: one at its eastern or northern end has
-    /// bits beyond those of its steps.
+    /// Returns the cell of `place`, which is within the grid: one at its eastern or northern end
+    /// has bits beyond those of its steps.
     #[inline]
     pub fn cell(&self, place: Place, steps: u32) -> Cell {
         let x = spread(self.longitudes.index(place.longitude, steps));

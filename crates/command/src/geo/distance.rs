@@ -70,8 +70,8 @@ pub(super) fn arc_m(square: f64) -> f64 {
 
 /// Replies with a distance.
 ///
-/// Digits are those of redis-server 7.0.15, exactly rounded: 7.2 multiplies first, and may differ in
-/// the last digit of distances of thousands of kilometres in metres.
+/// Digits are those of redis-server 7.0.15, exactly rounded: 7.2 multiplies first, and may differ
+/// in the last digit of distances of thousands of kilometres in metres.
 pub(super) fn reply_distance(distance: f64, reply: &mut Reply<'_>) {
     reply.bulk(FourDigitText::new(distance).as_bytes());
 }

@@ -16,7 +16,8 @@ pub(super) static GEOPOS: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key"), Arg::part("member").multiple().optional()],
     example: "> GEOADD wrecks -49.95 41.73 titanic\n(integer) 1\n\
-        > GEOPOS wrecks titanic bounty\n1) 1) \"-49.94999796152114868\"\n   2) \"41.7300003312423442\"\n2) (nil)",
+        > GEOPOS wrecks titanic bounty\n\
+        1) 1) \"-49.94999796152114868\"\n   2) \"41.7300003312423442\"\n2) (nil)",
     handler: Handler::Read(|cx, args, reply| {
         let key = args.key(0);
         let set = cx.view.collection::<SortedSet>(key)?;

@@ -29,7 +29,8 @@ pub(super) static GEORADIUSBYMEMBER: Command = Command {
         "6.2.0",
         "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
     )),
-    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n(integer) 3\n\
+    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n\
+        (integer) 3\n\
         > GEORADIUSBYMEMBER wrecks ekofisk 500 km DESC\n1) \"statsraad\"\n2) \"ekofisk\"",
     handler: Handler::Write(|cx, args, reply| {
         let form = Form { center: Center::Member, storing: Storing::ByOption };
@@ -56,7 +57,8 @@ pub(super) static GEORADIUSBYMEMBER_RO: Command = Command {
         ORDER,
     ],
     deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
-    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n(integer) 3\n\
+    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n\
+        (integer) 3\n\
         > GEORADIUSBYMEMBER_RO wrecks ekofisk 500 km COUNT 1\n1) \"ekofisk\"",
     handler: Handler::Read(|cx, args, reply| {
         let form = Form { center: Center::Member, storing: Storing::Nothing };

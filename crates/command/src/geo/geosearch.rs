@@ -21,7 +21,8 @@ pub(super) static GEOSEARCH: Command = Command {
         its vertices. An edge is a straight line on the map of degrees, which ends at the \
         antimeridian. A polygon so many of whose edges lie side by side that more than 2^31 \
         comparisons with members were needed is refused.",
-    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n(integer) 3\n\
+    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n\
+        (integer) 3\n\
         > GEOSEARCH wrecks FROMLONLAT 4 58 BYRADIUS 400 km ASC WITHDIST\n\
         1) 1) \"ekofisk\"\n   2) \"184.3708\"\n2) 1) \"statsraad\"\n   2) \"276.2451\"\n\
         > GEOSEARCH wrecks BYPOLYGON 3 0 50 10 50 5 60\n1) \"ekofisk\"",

@@ -25,7 +25,8 @@ pub(super) static GEOSEARCHSTORE: Command = Command {
         Arg::word("storedist", "STOREDIST").optional(),
     ],
     history: &[("7.0.0", "Added support for uppercase unit names.")],
-    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n(integer) 3\n\
+    example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n\
+        (integer) 3\n\
         > GEOSEARCHSTORE near wrecks FROMMEMBER ekofisk BYBOX 1000 1000 km\n(integer) 2\n\
         > GEOSEARCHSTORE near wrecks FROMMEMBER ekofisk BYBOX 1000 1000 km COUNT 1 STOREDIST\n\
         (integer) 1\n> ZRANGE near 0 -1 WITHSCORES\n1) \"ekofisk\"\n2) \"0\"",

@@ -1,8 +1,8 @@
 //! A polygon on the map, and which places are in it.
 //!
 //! A place is inside where a ray from it to the east crosses an odd number of edges. The edges are
-//! kept by the bands of latitudes that they cross, so that a place is compared with those of its own
-//! band; how many that are at most bounds what a place costs.
+//! kept by the bands of latitudes that they cross, so that a place is compared with those of its
+//! own band; how many that are at most bounds what a place costs.
 
 use super::cell::{Area, Place, Span, degrees, radians};
 

@@ -10,8 +10,9 @@ fn sydney() -> World {
     world.ask(
         "GEOADD points 151.20932132005692 -33.877723137822436 elizabeth \
          151.2119820713997 -33.87697539508043 liverpool 151.2119820713997 -33.87156123068408 james \
-         151.2229523062706 -33.883973760201364 oxford 151.22852593660355 -33.88116782387797 goodhope \
-         151.2224105000496 -33.87544442350019 cross 151.22953444719315 -33.874838625143106 oval",
+         151.2229523062706 -33.883973760201364 oxford 151.22852593660355 -33.88116782387797 \
+         goodhope 151.2224105000496 -33.87544442350019 cross 151.22953444719315 \
+         -33.874838625143106 oval",
     );
     world
 }
@@ -34,9 +35,12 @@ fn what_is_inside_is_found_and_its_distance_is_that_from_the_middle_of_the_verti
     let found = unquoted(&mut world, &format!("GEOSEARCH points {AREA} ASC WITHDIST WITHCOORD"));
     assert_eq!(
         found,
-        "1) 1) oval\n   2) 858.3013\n   3) 1) 151.22953444719314575\n      2) -33.87483862514310573\n\
-         2) 1) goodhope\n   2) 929.4979\n   3) 1) 151.22852593660354614\n      2) -33.88116782387797343\n\
-         3) 1) elizabeth\n   2) 1035.7735\n   3) 1) 151.20932132005691528\n      2) -33.87772313782243572"
+        "1) 1) oval\n   2) 858.3013\n   \
+            3) 1) 151.22953444719314575\n      2) -33.87483862514310573\n\
+         2) 1) goodhope\n   2) 929.4979\n   \
+            3) 1) 151.22852593660354614\n      2) -33.88116782387797343\n\
+         3) 1) elizabeth\n   2) 1035.7735\n   \
+            3) 1) 151.20932132005691528\n      2) -33.87772313782243572"
     );
     let line = format!("GEOSEARCHSTORE near points {AREA} ASC STOREDIST COUNT 2");
     assert_eq!(unquoted(&mut world, &line), "(integer) 2");
