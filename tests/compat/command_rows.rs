@@ -154,6 +154,8 @@ const DEPARTURES: &[Departure] = &[
     departure("hscan", "NOVALUES is of Redis 7.4"),
     departure("set", "IFEQ is Valkey's and Redis 8.4's, as are its like"),
     departure("shutdown", "Redis lists ABORT beside the others, but takes it alone only"),
+    departure("xadd", "DELREF is of Redis 8.2, as are its like, and IDMP of 8.6"),
+    departure("xtrim", "DELREF is of Redis 8.2, as are its like"),
 ];
 
 const fn departure(command: &'static str, reason: &'static str) -> Departure {

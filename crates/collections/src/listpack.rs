@@ -278,8 +278,8 @@ impl Listpack {
         self.view().existing(at.0)
     }
 
-    /// Takes out up to `count` of the elements for which `goes` is true, from that at `at` on; returns
-    /// how many. Those that stay are moved once.
+    /// Takes out up to `count` of the elements for which `goes` is true, from that at `at` on;
+    /// returns how many. Those that stay are moved once.
     pub(crate) fn remove_each(
         &mut self,
         at: At,

@@ -364,6 +364,9 @@ impl Log {
         self.max_deleted_id = max_deleted_id.unwrap_or(self.max_deleted_id);
         // The next entry may get an identity below those of deleted entries at the end, which would
         // then be out of order.
+        while let Some((key, _)) = self.nodes.last().filter(|(key, _)| *key > last_id) {
+            self.remove_node(key);
+        }
         if let Some((key, pack)) = self.nodes.last_mut() {
             let before = pack.memory_bytes();
             while last_id_of(pack.view(), key) > last_id {

@@ -270,6 +270,7 @@ pub(super) fn validate(pack: &Listpack, key: StreamId) -> Option<(u64, StreamId,
         first = first.or(Some(id));
         last = Some(id);
     }
-    let are_counted = found == live && gone == deleted && found > 0;
+    // All may be deleted: trimming leaves such a node where its last entry was deleted before.
+    let are_counted = found == live && gone == deleted;
     are_counted.then_some((found as u64, first?, last?))
 }

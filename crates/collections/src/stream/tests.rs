@@ -272,6 +272,25 @@ fn an_entry_may_come_before_one_that_was_deleted() {
     assert_eq!(copy.len(), 7);
 }
 
+#[test]
+fn a_node_without_entries_is_read_and_gives_way() {
+    let mut log = filled(3);
+    let at = |ms| StreamId::new(ms, 0);
+    log.remove(at(3));
+    // The node ends with an entry that stays, for all that trimming knows.
+    assert_eq!(log.trim(Trim::Before(at(3)), TrimBounds::EXACT, None), 2);
+    assert_eq!((log.len(), log.node_count()), (0, 1));
+    let mut copy = Log::default();
+    let (key, pack) = log.nodes().next().unwrap();
+    copy.add_foreign_node(key, Listpack::from_bytes(pack.bytes().to_vec()).unwrap()).unwrap();
+    copy.complete(at(3), Some(log.counters())).unwrap();
+    assert_eq!((copy.len(), copy.counters()), (0, log.counters()));
+    log.set_last(StreamId::new(0, 5), None, Some(StreamId::new(0, 1)));
+    assert_eq!((log.node_count(), log.memory_bytes()), (0, 0));
+    log.add(at(1), &[b"f", b"v"], &Limits::default()).unwrap();
+    assert_eq!(log.last_entry(), Some(at(1)));
+}
+
 /// A group as plainly as it can be: who has what pending; nobody has what was released.
 type Deliveries = BTreeMap<StreamId, (Vec<u8>, Pending)>;
 
