@@ -65,7 +65,7 @@ impl Run {
     fn of(byte: u8, next: u8) -> Run {
         match byte >> 6 {
             0 => Run::Zeroes(span(byte)),
-            1 => Run::LongZeroes(usize::from(u16::from_be_bytes([byte & 0x3f, next])) + 1),
+            1 => Run::LongZeroes(usize::from(u16::from_le_bytes([next, byte & 0x3f])) + 1),
             _ => Run::Values((byte >> 2 & 0x1f) + 1, span(byte)),
         }
     }
@@ -371,7 +371,7 @@ fn block_span(block: &[u8; BLOCK]) -> Option<usize> {
         return None;
     }
     // Of six bits those of values count two alone.
-    let lengths = bytes & LOW * 0x3f & !(values * 0x3c);
+    let lengths = bytes & (LOW * 0x3f) & !(values * 0x3c);
     let pairs = (lengths & EVEN) + (lengths >> 8 & EVEN);
     let sum = |pairs: u64| pairs.wrapping_mul(u64::MAX / 0xffff) >> 48;
     Some((sum(pairs as u64) + sum((pairs >> 64) as u64)) as usize + BLOCK)
