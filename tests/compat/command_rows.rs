@@ -80,6 +80,7 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("migrate", "src/commands/migrate.json", "its choices and options have other names"),
     at_7_2("mset", "src/commands/mset.json", "the block is called 'data'"),
     at_7_2("msetnx", "src/commands/msetnx.json", "the block is called 'data'"),
+    at_7_2("pfmerge", "src/commands/pfmerge.json", "there may be no sources"),
     at_7_2("sort", "src/commands/sort.json", "patterns and the block have names of their own"),
     at_7_2("sort_ro", "src/commands/sort_ro.json", "as those of sort"),
     VersionDifference {

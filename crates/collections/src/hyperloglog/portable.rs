@@ -57,6 +57,6 @@ fn unpacked(six: [u8; 6]) -> u64 {
 fn larger(a: u64, b: u64) -> u64 {
     // No byte borrows from the next: the bit stays where the one of `a` is as large.
     let kept = ((a | HIGH) - b) & HIGH;
-    let mask = (kept - (kept >> 7)) | kept;
+    let mask = kept | (kept - (kept >> 7));
     a & mask | b & !mask
 }
