@@ -95,7 +95,6 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
         source: "src/commands/wait.json",
         what: "as its flags say",
     },
-    at_7_2("xadd", "src/commands/xadd.json", "the identity and the fields have other names"),
     at_7_2("xclaim", "src/commands/xclaim.json", "the last identity is called 'lastid'"),
     at_7_2("xgroup|create", "src/commands/xgroup-create.json", "other names"),
     at_7_2("xgroup|createconsumer", "src/commands/xgroup-createconsumer.json", "other names"),
@@ -155,7 +154,7 @@ const DEPARTURES: &[Departure] = &[
     departure("hscan", "NOVALUES is of Redis 7.4"),
     departure("set", "IFEQ is Valkey's and Redis 8.4's, as are its like"),
     departure("shutdown", "Redis lists ABORT beside the others, but takes it alone only"),
-    departure("xadd", "DELREF is of Redis 8.2, as are its like, and IDMP of 8.6"),
+    departure("xadd", "DELREF is of Redis 8.2, as are its like, IDMP of 8.6; names are of 7.2"),
     departure("xtrim", "DELREF is of Redis 8.2, as are its like"),
 ];
 
