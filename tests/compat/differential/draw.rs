@@ -197,7 +197,11 @@ impl Words {
     pub fn damaging(&mut self) -> Request {
         self.affinity = Group::HyperLogLog.key_affinity();
         let offset = self.prng.pick(&[4, 5, 8, 9, 14, 15]);
-        let byte = self.prng.pick(&[0, 1, 2, 0x7f, 0x80, 0xff]);
+        // A dense one that is said to be sparse has such runs.
+        let byte = match offset {
+            4 => self.prng.pick(&[0, 2, 0x7f, 0x80, 0xff]),
+            _ => self.prng.pick(&[0, 1, 2, 0x7f, 0x80, 0xff]),
+        };
         let mut request = vec![b"SETRANGE".to_vec(), self.key()];
         request.extend([offset.to_string().into_bytes(), vec![byte]]);
         request
