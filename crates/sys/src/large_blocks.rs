@@ -9,7 +9,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mremap, munmap,
+};
 
 /// Blocks from so many bytes on are large.
 const LARGE_BYTES_MIN: usize = 512 * 1024;
@@ -104,7 +106,11 @@ unsafe fn free(block: *mut u8, bytes: usize) {
         if mapped == 0 {
             System.dealloc(base, with_head(bytes).expect("it was allocated by this layout"));
         } else {
-            munmap(base.cast(), mapped).expect("a mapping of one's own can be unmapped");
+            // Where it lies between others the system may have made one mapping of all, and lacks
+            // room to note two: then the pages go back, and the addresses stay taken.
+            if munmap(base.cast(), mapped).is_err() {
+                madvise(base.cast(), mapped, Advice::LinuxDontNeed).ok();
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) static GEOSEARCH: Command = Command {
     history: &[("7.0.0", "Added support for uppercase unit names.")],
     note: "`BYPOLYGON`, as of Valkey 9, stands alone: distances are in metres, from the middle of \
         its vertices. An edge is a straight line on the map of degrees, which ends at the \
-        antimeridian. A polygon so many of whose edges lie side by side that more than 2^31 \
+        antimeridian. A polygon so many of whose edges lie side by side that more than 2^27 \
         comparisons with members were needed is refused.",
     example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad 3.2 56.4 ekofisk\n\
         (integer) 3\n\

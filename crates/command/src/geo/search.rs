@@ -40,9 +40,9 @@ const SEARCH_STORED_WITH_MORE: CommandError = CommandError::Fixed(
     "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
 );
 
-/// Places and edges of a polygon that one request compares with each other, at most: a second or
-/// two of work.
-const EDGE_TESTS_MAX: u64 = 1 << 31;
+/// Places and edges of a polygon that one request compares with each other, at most: some tenths
+/// of a second of work.
+const EDGE_TESTS_MAX: u64 = 1 << 27;
 
 /// Distances that requests are drawn with.
 const DISTANCES: &[&str] =

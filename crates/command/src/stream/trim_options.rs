@@ -29,8 +29,8 @@ const LIMIT_MAX: u64 = 1_000_000;
 /// Nodes that trimming removes at most unless a request says otherwise.
 const NODES_MAX: u64 = 100;
 
-/// Entries that an XADD looks at in search of those to which no group refers: a producer pays for
-/// no more, however many are pending.
+/// Entries that an XADD looks at in search of those to which no group refers, divided by the number
+/// of groups that are asked of each: a producer pays for no more, however many are pending.
 const ADD_LOOKS_MAX: u64 = 10_000;
 
 const REPEATED: CommandError = CommandError::Fixed("ERR IDMP/IDMPAUTO specified multiple times");
@@ -232,7 +232,7 @@ impl TrimOptions {
             }
             References::Acknowledged => {
                 let looks_max = match (bounds.limit, is_xadd) {
-                    (0, true) => ADD_LOOKS_MAX,
+                    (0, true) => (ADD_LOOKS_MAX / stream.group_count().max(1) as u64).max(1),
                     (0, false) => u64::MAX,
                     (limit, _) => limit,
                 };

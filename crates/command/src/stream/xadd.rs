@@ -60,10 +60,11 @@ pub(super) static XADD: Command = Command {
     ],
     note: "The words of Redis 8.2 and 8.6 are known. `KEEPREF`, `DELREF` and `ACKED` say what \
         becomes of references of groups to entries that trimming removes, as for XTRIM; with \
-        `ACKED` no more than 10,000 entries are looked at. With `IDMP`, a producer and the name of \
-        its message, or `IDMPAUTO` and a producer, for whom the content is the name, whatever the \
-        order of its fields, an entry is added once: while the message is remembered, the reply is \
-        the identity of the entry that it became. See XCFGSET.",
+        `ACKED` no more than 10,000 entries are looked at, fewer where there are several groups. \
+        With `IDMP`, a producer and the name of its message, or `IDMPAUTO` and a producer, for \
+        whom the content is the name, whatever the order of its fields, an entry is added once: \
+        while the message is remembered, the reply is the identity of the entry that it became. \
+        See XCFGSET.",
     history: &[
         (
             "6.2.0",
