@@ -42,9 +42,9 @@ pub(super) static XNACK: Command = Command {
         they had been delivered in 1970. How often they were delivered becomes one less with \
         `SILENT`, stays with `FAIL`, and becomes the greatest number with `FATAL`, or what \
         `RETRYCOUNT` says. With `FORCE` entries of the stream that are not pending become so, as \
-        delivered never. XINFO STREAM FULL says how many a group has as `nacked-count`, where there \
-        are any. DUMP writes them as pending with a consumer that has no name, as the format knows \
-        no others, and RESTORE reads them as they were.",
+        delivered never. XINFO STREAM FULL says how many a group has as `nacked-count`, where \
+        there are any. DUMP writes them as pending with a consumer that has no name, as the format \
+        knows no others, and RESTORE reads them as they were.",
     example: "> XADD river 1-1 level 7\n\"1-1\"\n> XGROUP CREATE river readers 0\nOK\n\
         > XREADGROUP GROUP readers ada STREAMS river >\n\
         1) 1) \"river\"\n   2) 1) 1) \"1-1\"\n         2) 1) \"level\"\n            2) \"7\"\n\
