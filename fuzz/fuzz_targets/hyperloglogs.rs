@@ -9,7 +9,9 @@
 #[path = "../step.rs"]
 mod step;
 
-use collections::hyperloglog::{Edit, Flaw, HyperLogLog, REGISTER_COUNT, Registers, Run, add, store};
+use collections::hyperloglog::{
+    Edit, Flaw, HyperLogLog, REGISTER_COUNT, Registers, Run, add, store,
+};
 use libfuzzer_sys::fuzz_target;
 
 use step::Step;
