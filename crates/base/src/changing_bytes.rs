@@ -26,8 +26,12 @@ pub trait ChangingBytes: Copy {
         if range.start < all.start || range.start > range.end || range.end > all.end {
             return None;
         }
-        if target.capacity() - target.len() < range.len().next_multiple_of(8) {
-            return self.append_tightly(range, target);
+        let (free, whole) = (target.capacity() - target.len(), range.len().next_multiple_of(8));
+        if free < whole {
+            if free >= range.len() {
+                return self.append_tightly(range, target);
+            }
+            target.reserve(whole);
         }
         let length = target.len() + range.len();
         // Whole words, of which the last may be too long: moving a few bytes costs more.
@@ -38,11 +42,10 @@ pub trait ChangingBytes: Copy {
         Some(())
     }
 
-    /// As [`ChangingBytes::append_to`], for a `range` of these bytes and a target that has no room
-    /// for whole words: it grows once, and only where it is too small for the bytes themselves.
+    /// As [`ChangingBytes::append_to`], for a `range` of these bytes and a target that has room for
+    /// them and not for whole words: it does not grow.
     #[cold]
     fn append_tightly(self, range: Range<usize>, target: &mut Vec<u8>) -> Option<()> {
-        target.reserve(range.len());
         let tail = range.end - range.len() % 8;
         for at in (range.start..tail).step_by(8) {
             target.extend_from_slice(&self.word(at)?.to_le_bytes());
@@ -71,5 +74,29 @@ impl ChangingBytes for &[u8] {
         let (mut word, count) = ([0; 8], rest.len().min(8));
         word[..count].copy_from_slice(&rest[..count]);
         Some(u64::from_le_bytes(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_appended_and_a_target_with_room_for_them_does_not_grow() {
+        let bytes: Vec<u8> = (0..60).collect();
+        for length in 0..40 {
+            for spare in 0..20 {
+                let mut target = Vec::with_capacity(3 + length + spare);
+                target.extend_from_slice(b"old");
+                let before = target.as_ptr();
+                assert_eq!(bytes.as_slice().append_to(7..7 + length, &mut target), Some(()));
+                assert_eq!(target, [b"old", &bytes[7..7 + length]].concat());
+                assert!(std::ptr::eq(before, target.as_ptr()), "{length} and {spare}");
+            }
+            let mut target = Vec::new();
+            assert_eq!(bytes.as_slice().append_to(1..1 + length, &mut target), Some(()));
+            assert_eq!(target, &bytes[1..1 + length]);
+        }
+        assert_eq!(bytes.as_slice().append_to(50..61, &mut Vec::new()), None);
     }
 }
