@@ -229,6 +229,11 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         if left == 0 {
             return Ok(());
         }
+        // Side by side: all of them are compared with each element.
+        let mut words = [0; NEEDLES_AT_ONCE];
+        for (word, one) in words.iter_mut().zip(wanted.iter()) {
+            *word = one.short.word;
+        }
         let mut at = self.start() + HEADER_BYTES;
         loop {
             let head = self.head(at)?;
@@ -237,17 +242,13 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             }
             let length = match head {
                 0x80..=0xBF => usize::from(head & 0x3F),
-                0xC0..=0xDF => 1,
-                0xF1..=0xF3 => usize::from(head - 0xEF),
-                0xF4 => 8,
-                _ => 0,
+                _ => integer_bytes(head),
             };
             let tail = self.word(at + tail_of(length))? & first_bytes(length);
             let value_at = self.behind(at, head)?;
             // All of them, as a name may be wanted twice.
-            for one in wanted.iter_mut() {
-                let is_equal = one.short.word == tail && one.short.head == head;
-                if is_equal && self.is_rest_equal(at, &one.short) {
+            for (one, word) in wanted.iter_mut().zip(&words) {
+                if *word == tail && one.short.head == head && self.is_rest_equal(at, &one.short) {
                     one.value_at = value_at;
                     left = left.saturating_sub(1);
                 }
@@ -340,6 +341,18 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             0xF4 => Part::Integer(self.word(at + 1)? as i64),
             _ => return Err(Nonsense),
         })
+    }
+}
+
+/// Returns how many bytes come behind `head` in an integer that begins with it; of anything else,
+/// 0.
+#[cold]
+fn integer_bytes(head: u8) -> usize {
+    match head {
+        0xC0..=0xDF => 1,
+        0xF1..=0xF3 => usize::from(head - 0xEF),
+        0xF4 => 8,
+        _ => 0,
     }
 }
 
