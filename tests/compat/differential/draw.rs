@@ -343,6 +343,8 @@ impl Words {
             30..34 => 40 + self.prng.below(10),
             34..38 => self.prng.below(600),
             38 => self.prng.below(9000),
+            // A waiting XREADGROUP reads more than 64 KiB a moment later.
+            _ if self.prng.one_in(20) && self.affinity == Group::Stream.key_affinity() => 60_000,
             _ if self.prng.one_in(20) => 60_000 + self.prng.below(10_000),
             _ => self.prng.below(50),
         };
