@@ -1,6 +1,9 @@
 //! A list: one listpack while it is small, then a sequence of them (Redis's quicklist).
+//!
+//! *Layout*: this file chooses between both and has what lists can do; `quicklist.rs` is the
+//! sequence.
 
-use std::collections::VecDeque;
+mod quicklist;
 
 use crate::compact::Compact;
 use crate::compact_limits::ListLimit;
@@ -8,6 +11,8 @@ use crate::element::{Element, Needle};
 use crate::heap_bytes;
 use crate::listpack::{Listpack, element_bytes_max};
 use crate::listpack_view::{At, EMPTY_BYTES, ListpackView};
+
+use quicklist::{ELEMENT_FRAME_BYTES, Node, Quicklist, remove_back, remove_equal, remove_front};
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +55,6 @@ enum BodyView<'a> {
     Small(ListpackView<'a>),
     Large(&'a Quicklist),
 }
-
-/// What Redis counts beside an element's bytes when it asks whether a listpack takes it.
-///
-/// Source: Redis 7.2, `SIZE_ESTIMATE_OVERHEAD` in `quicklist.c`.
-const ELEMENT_FRAME_BYTES: usize = 8;
 
 /// What the allocator adds to a block at most.
 const BLOCK_FRAME_BYTES_MAX: u64 = 24;
@@ -455,335 +455,10 @@ impl<'a> ListView<'a> {
     }
 }
 
-/// Listpacks one behind the other, none of them empty.
-#[derive(Debug)]
-struct Quicklist {
-    nodes: VecDeque<Node>,
-    count: usize,
-    pack_bytes: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Node {
-    pack: Listpack,
-    count: usize,
-}
-
-impl Clone for Quicklist {
-    /// The copies of listpacks keep no room for more elements, and take fewer bytes.
-    fn clone(&self) -> Quicklist {
-        let nodes = self.nodes.clone();
-        let pack_bytes = nodes.iter().map(|node| node.pack.memory_bytes()).sum();
-        Quicklist { nodes, count: self.count, pack_bytes }
-    }
-}
-
-impl Node {
-    fn new() -> Node {
-        Node { pack: Listpack::new(), count: 0 }
-    }
-
-    /// Returns whether `element` may come into this listpack.
-    #[inline]
-    fn takes(&self, element: &[u8], limit: ListLimit) -> bool {
-        let bytes = self.pack.bytes().len() + element.len() + ELEMENT_FRAME_BYTES;
-        !limit.is_exceeded_by(bytes, self.count + 1)
-    }
-}
-
-impl Quicklist {
-    fn of(pack: Listpack) -> Quicklist {
-        let (count, pack_bytes) = (pack.count(), pack.memory_bytes());
-        if count == 0 {
-            return Quicklist { nodes: VecDeque::new(), count: 0, pack_bytes: 0 };
-        }
-        Quicklist { nodes: VecDeque::from([Node { pack, count }]), count, pack_bytes }
-    }
-
-    #[inline]
-    fn memory_bytes(&self) -> u64 {
-        let nodes = heap_bytes(self.nodes.capacity() * size_of::<Node>());
-        heap_bytes(size_of::<Quicklist>()) + nodes + self.pack_bytes
-    }
-
-    #[inline]
-    fn push(&mut self, end: End, element: &[u8], limit: ListLimit) {
-        let node = match end {
-            End::Head => self.nodes.front(),
-            End::Tail => self.nodes.back(),
-        };
-        if !node.is_some_and(|node| node.takes(element, limit)) {
-            self.open(end);
-        }
-        let node = match end {
-            End::Head => self.nodes.front_mut(),
-            End::Tail => self.nodes.back_mut(),
-        };
-        let node = node.expect("a node was opened");
-        let before = node.pack.memory_bytes();
-        match end {
-            End::Head => node.pack.push_front(element),
-            End::Tail => node.pack.push_back(element),
-        }
-        node.count += 1;
-        self.pack_bytes = self.pack_bytes + node.pack.memory_bytes() - before;
-        self.count += 1;
-    }
-
-    /// Makes a new node at `end`; the one before it is full and gives back what it does not use.
-    fn open(&mut self, end: End) {
-        let index = match end {
-            End::Head => 0,
-            End::Tail => self.nodes.len().saturating_sub(1),
-        };
-        if !self.nodes.is_empty() {
-            self.change(index, |node| node.pack.shrink());
-        }
-        let node = Node::new();
-        self.pack_bytes += node.pack.memory_bytes();
-        match end {
-            End::Head => self.nodes.push_front(node),
-            End::Tail => self.nodes.push_back(node),
-        }
-    }
-
-    /// Changes node `index` and keeps the sums.
-    fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
-        let node = &mut self.nodes[index];
-        let (count, bytes) = (node.count, node.pack.memory_bytes());
-        let result = change(node);
-        node.pack.give_back();
-        self.count = self.count + node.count - count;
-        self.pack_bytes = self.pack_bytes + node.pack.memory_bytes() - bytes;
-        result
-    }
-
-    /// Puts `node` at `index` among the nodes, unless it is empty.
-    fn add_node(&mut self, index: usize, node: Node) {
-        if node.count > 0 {
-            self.count += node.count;
-            self.pack_bytes += node.pack.memory_bytes();
-            self.nodes.insert(index, node);
-        }
-    }
-
-    fn drop_node(&mut self, index: usize) {
-        let node = self.nodes.remove(index).expect("the node is there");
-        self.count -= node.count;
-        self.pack_bytes -= node.pack.memory_bytes();
-    }
-
-    fn remove_end(&mut self, end: End, count: usize) {
-        let mut left = count;
-        while left > 0 && !self.nodes.is_empty() {
-            let index = if end == End::Head { 0 } else { self.nodes.len() - 1 };
-            let here = self.nodes[index].count;
-            if here <= left {
-                self.drop_node(index);
-            } else {
-                self.change(index, |node| {
-                    match end {
-                        End::Head => remove_front(&mut node.pack, left),
-                        End::Tail => remove_back(&mut node.pack, left),
-                    }
-                    node.count -= left;
-                });
-            }
-            left -= here.min(left);
-        }
-        self.give_back_nodes();
-    }
-
-    /// Returns the node that has element `index`, and its index there.
-    fn locate(&self, index: usize) -> Option<(usize, usize)> {
-        if index >= self.count {
-            return None;
-        }
-        if index < self.count / 2 {
-            let mut inner = index;
-            for (number, node) in self.nodes.iter().enumerate() {
-                if inner < node.count {
-                    return Some((number, inner));
-                }
-                inner -= node.count;
-            }
-        }
-        let mut behind = self.count - 1 - index;
-        for (number, node) in self.nodes.iter().enumerate().rev() {
-            if behind < node.count {
-                return Some((number, node.count - 1 - behind));
-            }
-            behind -= node.count;
-        }
-        None
-    }
-
-    fn for_each(&self, start: usize, count: usize, visit: &mut dyn FnMut(Element<'_>)) {
-        let Some((first, mut inner)) = self.locate(start) else { return };
-        let mut left = count;
-        for node in self.nodes.range(first..) {
-            if left == 0 {
-                return;
-            }
-            let pack = node.pack.view();
-            let at = pack.seek(inner, node.count);
-            pack.iter_from(at).take(left).for_each(&mut *visit);
-            left -= (node.count - inner).min(left);
-            inner = 0;
-        }
-    }
-
-    fn set(&mut self, index: usize, element: &[u8], limit: ListLimit) {
-        let (number, inner) = self.locate(index).expect("the index is below the count");
-        let node = &self.nodes[number];
-        let pack = node.pack.view();
-        let at = pack.seek(inner, node.count).expect("it is there");
-        let old = pack.get(at).byte_count();
-        // An integer may be longer as text than the listpack that it is alone in.
-        let bytes = node.pack.bytes().len() + element.len() + ELEMENT_FRAME_BYTES - old;
-        if node.count == 1 || !limit.is_exceeded_by(bytes, node.count) {
-            return self.change(number, |node| node.pack.replace(at, element));
-        }
-        self.change(number, |node| {
-            node.pack.remove(at, 1);
-            node.count -= 1;
-        });
-        self.insert_at(number, inner, element, limit);
-    }
-
-    /// Puts `element` before element `inner` of node `number`, or behind its last.
-    fn insert_at(&mut self, number: usize, inner: usize, element: &[u8], limit: ListLimit) {
-        let count = self.nodes[number].count;
-        if self.nodes[number].takes(element, limit) {
-            return self.change(number, |node| {
-                match node.pack.view().seek(inner, count) {
-                    Some(at) => node.pack.insert(at, element),
-                    None => node.pack.push_back(element),
-                }
-                node.count += 1;
-            });
-        }
-        // At an end the neighbour may have room; inside, the node becomes two.
-        if inner == count && self.nodes.get(number + 1).is_some_and(|n| n.takes(element, limit)) {
-            return self.insert_at(number + 1, 0, element, limit);
-        }
-        if inner == 0 && number > 0 && self.nodes[number - 1].takes(element, limit) {
-            let count = self.nodes[number - 1].count;
-            return self.insert_at(number - 1, count, element, limit);
-        }
-        let tail = self.change(number, |node| {
-            let Some(at) = node.pack.view().seek(inner, count) else { return Node::new() };
-            let pack = node.pack.split_off(at, count - inner);
-            node.count = inner;
-            Node { pack, count: count - inner }
-        });
-        self.add_node(number + 1, tail);
-        let mut own = Node::new();
-        own.pack.push_back(element);
-        own.count = 1;
-        self.add_node(number + 1, own);
-        if self.nodes[number].count == 0 {
-            self.drop_node(number);
-        }
-    }
-
-    fn insert(
-        &mut self,
-        place: Place,
-        pivot: &Needle<'_>,
-        element: &[u8],
-        limit: ListLimit,
-    ) -> bool {
-        for number in 0..self.nodes.len() {
-            let found = self.nodes[number].pack.iter().position(|one| pivot.is(one));
-            if let Some(inner) = found {
-                let inner = if place == Place::After { inner + 1 } else { inner };
-                self.insert_at(number, inner, element, limit);
-                return true;
-            }
-        }
-        false
-    }
-
-    fn remove(&mut self, end: End, needle: &Needle<'_>, count: usize) -> usize {
-        let (node_count, mut removed) = (self.nodes.len(), 0);
-        for step in 0..node_count {
-            if removed == count {
-                break;
-            }
-            let index = if end == End::Head { step } else { node_count - 1 - step };
-            removed += self.change(index, |node| {
-                let gone = remove_equal(&mut node.pack, end, needle, count - removed);
-                node.count -= gone;
-                gone
-            });
-        }
-        self.drop_empty_nodes();
-        removed
-    }
-
-    /// All at once: each on its own would move the nodes behind it.
-    fn drop_empty_nodes(&mut self) {
-        let pack_bytes = &mut self.pack_bytes;
-        self.nodes.retain(|node| {
-            if node.count == 0 {
-                *pack_bytes -= node.pack.memory_bytes();
-            }
-            node.count > 0
-        });
-        self.give_back_nodes();
-    }
-
-    /// Gives memory back where few of the nodes are left.
-    fn give_back_nodes(&mut self) {
-        if self.nodes.len() * 4 < self.nodes.capacity() {
-            self.nodes.shrink_to(self.nodes.len() * 2);
-        }
-    }
-}
-
-fn remove_front(pack: &mut Listpack, count: usize) {
-    if let Some(first) = pack.view().first() {
-        pack.remove(first, count);
-    }
-}
-
-fn remove_back(pack: &mut Listpack, count: usize) {
-    let mut at = pack.view().last();
-    for _ in 1..count {
-        let Some(before) = at.and_then(|at| pack.view().previous(at)) else { break };
-        at = Some(before);
-    }
-    if let Some(at) = at
-        && count > 0
-    {
-        pack.remove(at, count);
-    }
-}
-
-fn remove_equal(pack: &mut Listpack, end: End, needle: &Needle<'_>, count: usize) -> usize {
-    let view = pack.view();
-    let first = match end {
-        End::Head => view.find(view.first(), needle, 1),
-        End::Tail => {
-            // The last that goes, counted from the end: all that are equal behind it go too.
-            let (mut at, mut first, mut found) = (view.last(), None, 0);
-            while let Some(here) = at
-                && found < count
-            {
-                if needle.is(view.get(here)) {
-                    (first, found) = (Some(here), found + 1);
-                }
-                at = view.previous(here);
-            }
-            first
-        }
-    };
-    first.map_or(0, |first| pack.remove_each(first, count, |element| needle.is(element)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use base::prng::Prng;
 
     use super::*;
