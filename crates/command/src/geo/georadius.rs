@@ -112,10 +112,6 @@ pub(super) static GEORADIUS_RO: Command = Command {
         COUNT,
         ORDER,
     ],
-    history: &[
-        ("6.2.0", "Added the `ANY` option for `COUNT`."),
-        ("7.0.0", "Added support for uppercase unit names."),
-    ],
     deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
     example: "> GEOADD wrecks -49.95 41.73 titanic 5.32 60.39 statsraad\n(integer) 2\n\
         > GEORADIUS_RO wrecks 4 58 400 km\n1) \"statsraad\"",
