@@ -1,5 +1,7 @@
 //! A sorted set: members with scores, in one listpack while they are few and short, then in a table
-//! and an order (`score_tree.rs`).
+//! and an order (`score_tree.rs`). `score_ranges.rs` goes through one by ranges of scores.
+
+mod score_ranges;
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow, Range};
@@ -17,6 +19,10 @@ use crate::heap_bytes;
 use crate::listpack::{Listpack, SAFE_BYTES, ScoreText};
 use crate::listpack_view::{At, ListpackView};
 use crate::score_tree::{Item, ScoreTree};
+
+use score_ranges::RangesBody;
+
+pub use score_ranges::ScoreRanges;
 
 /// Members, each with a score that is a number, in the order of scores and then of bytes.
 #[derive(Clone)]
@@ -59,17 +65,6 @@ pub(crate) struct Scored {
 /// Where a member is, until the next change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberAt(u32);
-
-/// A sorted set to go through by ranges of scores, again and again.
-pub struct ScoreRanges<'a> {
-    body: RangesBody<'a>,
-}
-
-enum RangesBody<'a> {
-    /// The members of a listpack by their scores, which are read once for all ranges.
-    Small(Vec<(f64, MemberAt)>),
-    Large(&'a Large),
-}
 
 /// A direction of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -538,42 +533,6 @@ impl<'a> SortedSetView<'a> {
 impl MemberAt {
     fn in_pack(at: At) -> MemberAt {
         MemberAt(u32::try_from(at.0).expect("a listpack counts its bytes in 32 bits"))
-    }
-}
-
-impl ScoreRanges<'_> {
-    /// Returns how many members have scores from `low` on and below `high`.
-    pub fn count(&self, low: f64, high: f64) -> usize {
-        let below = |bound: f64| match &self.body {
-            RangesBody::Small(members) => members.partition_point(|(score, _)| *score < bound),
-            RangesBody::Large(large) => large.tree.partition_point(|item| item.score < bound),
-        };
-        below(high).saturating_sub(below(low))
-    }
-
-    /// Visits the members with scores from `low` on and below `high`, in order, until `visit`
-    /// breaks.
-    pub fn try_for_each(
-        &self,
-        low: f64,
-        high: f64,
-        mut visit: impl FnMut(MemberAt, f64) -> ControlFlow<()>,
-    ) {
-        // A break ends it, and is no answer.
-        let _ = match &self.body {
-            RangesBody::Small(members) => {
-                let first = members.partition_point(|(score, _)| *score < low);
-                let within = members[first..].iter().take_while(|(score, _)| *score < high);
-                within.copied().try_for_each(|(score, at)| visit(at, score))
-            }
-            RangesBody::Large(large) => {
-                let mut visit = |item: &Item| match item.score < high {
-                    true => visit(MemberAt(item.position), item.score),
-                    false => ControlFlow::Break(()),
-                };
-                large.tree.try_for_each_from(&|item| item.score < low, &mut visit)
-            }
-        };
     }
 }
 
