@@ -1,5 +1,7 @@
 //! A sorted set: members with scores, in one listpack while they are few and short, then in a table
-//! and an order (`score_tree.rs`). `score_ranges.rs` goes through one by ranges of scores.
+//! and an order (`score_tree.rs`).
+//!
+//! *Layout*: `sorted_set/score_ranges.rs` goes through one by ranges of scores.
 
 mod score_ranges;
 
