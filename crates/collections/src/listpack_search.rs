@@ -46,11 +46,46 @@ pub struct ListpackSearch<B> {
     bytes: B,
 }
 
-/// What is looked for among others, and where its value was found; no value is at 0.
-#[derive(Clone, Copy)]
+/// What one walk looks for yet. Side by side, as each is compared with each element.
 struct Wanted<'a> {
-    short: ShortNeedle<'a>,
-    value_at: usize,
+    count: usize,
+    words: [u64; NEEDLES_AT_ONCE],
+    heads: [u8; NEEDLES_AT_ONCE],
+    bytes: [&'a [u8]; NEEDLES_AT_ONCE],
+    /// Which of the names each is.
+    indexes: [u8; NEEDLES_AT_ONCE],
+}
+
+impl<'a> Wanted<'a> {
+    #[inline]
+    fn new() -> Wanted<'a> {
+        Wanted {
+            count: 0,
+            words: [0; NEEDLES_AT_ONCE],
+            heads: [0; NEEDLES_AT_ONCE],
+            bytes: [&[]; NEEDLES_AT_ONCE],
+            indexes: [0; NEEDLES_AT_ONCE],
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, needle: &ShortNeedle<'a>, index: usize) {
+        let at = self.count;
+        (self.words[at], self.heads[at]) = (needle.word, needle.head);
+        (self.bytes[at], self.indexes[at]) = (needle.bytes, index as u8);
+        self.count += 1;
+    }
+
+    /// Takes out the one at `at`, whose place the last takes; returns which of the names it is.
+    #[inline]
+    fn take(&mut self, at: usize) -> usize {
+        let index = self.indexes[at];
+        self.count -= 1;
+        let last = self.count;
+        (self.words[at], self.heads[at]) = (self.words[last], self.heads[last]);
+        (self.bytes[at], self.indexes[at]) = (self.bytes[last], self.indexes[last]);
+        usize::from(index)
+    }
 }
 
 impl<B: ChangingBytes> ListpackSearch<B> {
@@ -117,22 +152,19 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         names: &[&[u8]],
         mut visit: impl FnMut(Option<Part>) -> Result<(), Nonsense>,
     ) -> Result<(), Nonsense> {
-        let nothing = ShortNeedle { head: END, length: 0, bytes: &[], word: 0, mask: 0 };
         for names in names.chunks(NEEDLES_AT_ONCE) {
-            let mut wanted = [Wanted { short: nothing, value_at: 0 }; NEEDLES_AT_ONCE];
-            let wanted = &mut wanted[..names.len()];
-            let mut short_count = 0;
-            for (place, name) in wanted.iter_mut().zip(names) {
+            // No value is at 0.
+            let (mut wanted, mut places) = (Wanted::new(), [0; NEEDLES_AT_ONCE]);
+            for (index, name) in names.iter().enumerate() {
                 let needle = Needle::new(name);
                 match ShortNeedle::of(&needle) {
-                    Some(short) => (place.short, short_count) = (short, short_count + 1),
-                    None => place.value_at = self.find(&needle)?.unwrap_or(0),
+                    Some(short) => wanted.push(&short, index),
+                    None => places[index] = self.find(&needle)?.unwrap_or(0),
                 }
             }
-            self.find_each(wanted, short_count)?;
-            for found in wanted {
-                let at = Some(found.value_at).filter(|at| *at != 0);
-                visit(at.map(|at| self.part(at)).transpose()?)?;
+            self.find_each(&mut wanted, &mut places)?;
+            for &at in &places[..names.len()] {
+                visit(if at == 0 { None } else { Some(self.part(at)?) })?;
             }
         }
         Ok(())
@@ -190,7 +222,7 @@ impl<B: ChangingBytes> ListpackSearch<B> {
                 // The next step does not have to wait for the length that was just loaded.
                 let value_at = at + length;
                 let is_equal = self.word(at + tail)? & needle.mask == needle.word;
-                if is_equal && self.is_rest_equal(at, needle) {
+                if is_equal && (needle.length <= 8 || self.is_text_equal(at, needle.bytes)) {
                     return Ok(Some(value_at));
                 }
                 value_at
@@ -222,23 +254,14 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         }
     }
 
-    /// Finds the values of all that are wanted by a short needle, so many, in one walk.
+    /// Finds the values of all that are wanted in one walk, and puts where they are to `places`.
     #[inline]
-    fn find_each(self, wanted: &mut [Wanted<'_>], short_count: usize) -> Result<(), Nonsense> {
-        let mut left = short_count;
-        if left == 0 {
-            return Ok(());
-        }
-        // Side by side: all of them are compared with each element.
-        let mut words = [0; NEEDLES_AT_ONCE];
-        for (word, one) in words.iter_mut().zip(wanted.iter()) {
-            *word = one.short.word;
-        }
+    fn find_each(self, wanted: &mut Wanted<'_>, places: &mut [usize]) -> Result<(), Nonsense> {
         let mut at = self.start() + HEADER_BYTES;
-        loop {
+        while wanted.count > 0 {
             let head = self.head(at)?;
             if head == END {
-                return Ok(());
+                break;
             }
             let length = match head {
                 0x80..=0xBF => usize::from(head & 0x3F),
@@ -247,24 +270,24 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             let tail = self.word(at + tail_of(length))? & first_bytes(length);
             let value_at = self.behind(at, head)?;
             // All of them, as a name may be wanted twice.
-            for (one, word) in wanted.iter_mut().zip(&words) {
-                if *word == tail && one.short.head == head && self.is_rest_equal(at, &one.short) {
-                    one.value_at = value_at;
-                    left = left.saturating_sub(1);
+            let mut one = 0;
+            while one < wanted.count {
+                let is_equal = wanted.words[one] == tail && wanted.heads[one] == head;
+                let bytes = wanted.bytes[one];
+                if is_equal && (bytes.len() <= 8 || self.is_text_equal(at, bytes)) {
+                    places[wanted.take(one)] = value_at;
+                } else {
+                    one += 1;
                 }
-            }
-            if left == 0 {
-                return Ok(());
             }
             at = self.behind(value_at, self.head(value_at)?)?;
         }
+        Ok(())
     }
 
-    /// Returns whether the bytes of the element at `at`, of which the last eight are those of
-    /// `needle`, all are.
-    #[inline]
-    fn is_rest_equal(self, at: usize, needle: &ShortNeedle<'_>) -> bool {
-        needle.length <= 8 || self.is_equal(at + 1..at + 1 + needle.length, needle.bytes)
+    /// Returns whether the short element at `at`, which is as long, is `bytes`.
+    fn is_text_equal(self, at: usize, bytes: &[u8]) -> bool {
+        self.is_equal(at + 1..at + 1 + bytes.len(), bytes)
     }
 
     fn is_equal(self, range: Range<usize>, bytes: &[u8]) -> bool {
