@@ -46,46 +46,47 @@ pub struct ListpackSearch<B> {
     bytes: B,
 }
 
-/// What one walk looks for yet. Side by side, as each is compared with each element.
-struct Wanted<'a> {
-    count: usize,
+/// What one walk looks for. Side by side, as several are compared with each element.
+struct Wanted {
     words: [u64; NEEDLES_AT_ONCE],
     heads: [u8; NEEDLES_AT_ONCE],
-    bytes: [&'a [u8]; NEEDLES_AT_ONCE],
-    /// Which of the names each is.
-    indexes: [u8; NEEDLES_AT_ONCE],
+    /// Those that are not found yet, a bit for each.
+    left: u32,
+    /// The bits of all words, as [`filter_bit`] has them: most elements that nobody wants are told
+    /// by it.
+    filter: u64,
+    /// Two of them may be the same.
+    may_repeat: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl Wanted {
     #[inline]
-    fn new() -> Wanted<'a> {
+    fn new() -> Wanted {
         Wanted {
-            count: 0,
             words: [0; NEEDLES_AT_ONCE],
             heads: [0; NEEDLES_AT_ONCE],
-            bytes: [&[]; NEEDLES_AT_ONCE],
-            indexes: [0; NEEDLES_AT_ONCE],
+            left: 0,
+            filter: 0,
+            may_repeat: false,
         }
     }
 
-    #[inline]
-    fn push(&mut self, needle: &ShortNeedle<'a>, index: usize) {
-        let at = self.count;
-        (self.words[at], self.heads[at]) = (needle.word, needle.head);
-        (self.bytes[at], self.indexes[at]) = (needle.bytes, index as u8);
-        self.count += 1;
+    #[inline(always)]
+    fn put(&mut self, needle: &ShortNeedle<'_>, index: usize) {
+        let bit = filter_bit(needle.word);
+        if self.filter & bit != 0 {
+            self.may_repeat |= self.words[..index].contains(&needle.word);
+        }
+        self.filter |= bit;
+        self.left |= 1 << index;
+        (self.words[index], self.heads[index]) = (needle.word, needle.head);
     }
+}
 
-    /// Takes out the one at `at`, whose place the last takes; returns which of the names it is.
-    #[inline]
-    fn take(&mut self, at: usize) -> usize {
-        let index = self.indexes[at];
-        self.count -= 1;
-        let last = self.count;
-        (self.words[at], self.heads[at]) = (self.words[last], self.heads[last]);
-        (self.bytes[at], self.indexes[at]) = (self.bytes[last], self.indexes[last]);
-        usize::from(index)
-    }
+/// Returns one bit of 64 that follows from `word`.
+#[inline]
+fn filter_bit(word: u64) -> u64 {
+    1 << (word.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
 impl<B: ChangingBytes> ListpackSearch<B> {
@@ -158,11 +159,11 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             for (index, name) in names.iter().enumerate() {
                 let needle = Needle::new(name);
                 match ShortNeedle::of(&needle) {
-                    Some(short) => wanted.push(&short, index),
+                    Some(short) => wanted.put(&short, index),
                     None => places[index] = self.find(&needle)?.unwrap_or(0),
                 }
             }
-            self.find_each(&mut wanted, &mut places)?;
+            self.find_each(names, &mut wanted, &mut places)?;
             for &at in &places[..names.len()] {
                 visit(if at == 0 { None } else { Some(self.part(at)?) })?;
             }
@@ -254,11 +255,17 @@ impl<B: ChangingBytes> ListpackSearch<B> {
         }
     }
 
-    /// Finds the values of all that are wanted in one walk, and puts where they are to `places`.
+    /// Finds the values of all of `names` that are wanted in one walk, and puts where they are to
+    /// `places`.
     #[inline]
-    fn find_each(self, wanted: &mut Wanted<'_>, places: &mut [usize]) -> Result<(), Nonsense> {
+    fn find_each(
+        self,
+        names: &[&[u8]],
+        wanted: &mut Wanted,
+        places: &mut [usize],
+    ) -> Result<(), Nonsense> {
         let mut at = self.start() + HEADER_BYTES;
-        while wanted.count > 0 {
+        while wanted.left != 0 {
             let head = self.head(at)?;
             if head == END {
                 break;
@@ -269,15 +276,20 @@ impl<B: ChangingBytes> ListpackSearch<B> {
             };
             let tail = self.word(at + tail_of(length))? & first_bytes(length);
             let value_at = self.behind(at, head)?;
-            // All of them, as a name may be wanted twice.
-            let mut one = 0;
-            while one < wanted.count {
+            let mut candidates =
+                if wanted.filter & filter_bit(tail) == 0 { 0 } else { wanted.left };
+            // The first that is not found is likely the next, as callers often name the fields in
+            // the order in which they were set.
+            while candidates != 0 {
+                let one = candidates.trailing_zeros() as usize;
+                candidates &= candidates - 1;
                 let is_equal = wanted.words[one] == tail && wanted.heads[one] == head;
-                let bytes = wanted.bytes[one];
-                if is_equal && (bytes.len() <= 8 || self.is_text_equal(at, bytes)) {
-                    places[wanted.take(one)] = value_at;
-                } else {
-                    one += 1;
+                if is_equal && (length <= 8 || self.is_text_equal(at, names[one])) {
+                    places[one] = value_at;
+                    wanted.left &= !(1 << one);
+                    if !wanted.may_repeat {
+                        break;
+                    }
                 }
             }
             at = self.behind(value_at, self.head(value_at)?)?;
