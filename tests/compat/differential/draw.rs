@@ -344,7 +344,7 @@ impl Words {
             34..38 => self.prng.below(600),
             38 => self.prng.below(9000),
             // A waiting XREADGROUP reads more than 64 KiB a moment later.
-            _ if self.prng.one_in(20) && self.affinity == Group::Stream.key_affinity() => 60_000,
+            _ if self.affinity == Group::Stream.key_affinity() => self.prng.below(12_000),
             _ if self.prng.one_in(20) => 60_000 + self.prng.below(10_000),
             _ => self.prng.below(50),
         };

@@ -67,6 +67,15 @@ impl TrimBounds {
     pub const EXACT: TrimBounds = TrimBounds { is_approximate: false, limit: 0 };
 }
 
+/// What becomes of an entry that a walk has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Remove,
+    Keep,
+    /// This one stays, and the walk ends.
+    End,
+}
+
 /// Why an entry was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
@@ -260,6 +269,67 @@ impl Log {
             self.note_first();
         }
         true
+    }
+
+    /// Asks `choose` of each entry from `start` to `last` in order, and takes those out that it
+    /// says: in one walk, whatever the length of the nodes.
+    pub fn remove_where(
+        &mut self,
+        start: StreamId,
+        last: StreamId,
+        mut choose: impl FnMut(StreamId) -> Choice,
+    ) {
+        let mut next = self.nodes.at_or_below(start).map(|(key, _)| key).or(Some(start));
+        while let Some(key) = next.and_then(|from| self.nodes.range(from).next()).map(|it| it.0)
+            && key <= last
+        {
+            let has_ended = self.remove_of_node(key, start, last, &mut choose);
+            next = key.next().filter(|_| !has_ended);
+        }
+        self.note_first();
+    }
+
+    /// As [`Log::remove_where`], of the node of `key`; returns whether the walk ends there.
+    fn remove_of_node(
+        &mut self,
+        key: StreamId,
+        start: StreamId,
+        last: StreamId,
+        choose: &mut impl FnMut(StreamId) -> Choice,
+    ) -> bool {
+        let pack = self.nodes.get_mut(key).expect("the caller has found it");
+        let (before, master) = (pack.memory_bytes(), node::master(pack.view()));
+        let mut at = node::first_entry(pack.view(), &master);
+        let (mut removed, mut has_ended) = (0, false);
+        while let Some(entry) = at.filter(|_| !has_ended) {
+            let head = node::head(pack.view(), entry, key, &master);
+            if head.id > last {
+                break;
+            }
+            at = node::next_entry(pack.view(), &head);
+            if head.id < start || !head.is_live() {
+                continue;
+            }
+            match choose(head.id) {
+                Choice::Remove => {
+                    // The flags keep their width.
+                    node::mark_deleted(pack, entry, &head);
+                    removed += 1;
+                    self.max_deleted_id = self.max_deleted_id.max(head.id);
+                }
+                Choice::Keep => {}
+                Choice::End => has_ended = true,
+            }
+        }
+        if removed > 0 {
+            node::count_deleted(pack, removed);
+        }
+        self.pack_bytes = self.pack_bytes - before + pack.memory_bytes();
+        if removed == master.live {
+            self.remove_node(key);
+        }
+        self.length -= removed as u64;
+        has_ended
     }
 
     fn remove_node(&mut self, key: StreamId) {

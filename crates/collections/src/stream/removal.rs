@@ -3,12 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::log::{Log, Trim, TrimBounds};
+use super::log::{Choice, Log, Trim, TrimBounds};
 use super::{Group, Parts, Stream, StreamId};
 use crate::sorted_set::Direction;
-
-/// Entries that are found before they are removed, from the middle of a stream.
-const CHUNK_ENTRIES: usize = 256;
 
 /// What the removal of an entry means to groups that have not done with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +77,7 @@ impl Stream {
         // No group has read what is behind this.
         let read_by_all = groups.values().map(|group| group.last_id()).min();
         let mut search = Search {
-            next: Some(StreamId::MIN),
+            next: None,
             last: read_by_all.unwrap_or(StreamId::MAX),
             excess: match trim {
                 Trim::ToLength(length) => log.len().saturating_sub(length),
@@ -94,22 +91,22 @@ impl Stream {
         }
         let first = search.count_first(log, groups);
         log.trim(Trim::ToLength(log.len() - first), TrimBounds::EXACT, None);
-        loop {
-            let found = search.find(log, groups);
-            if found.is_empty() {
-                return first;
-            }
-            for id in found {
-                log.remove(id);
-                removed(id);
-            }
+        if let Some(start) = search.next {
+            log.remove_where(start, search.last, |id| {
+                let choice = search.choose(groups, id);
+                if choice == Choice::Remove {
+                    removed(id);
+                }
+                choice
+            });
         }
+        first
     }
 }
 
 /// A search for entries to which no group refers.
 struct Search {
-    /// Where it goes on, unless it has come to its end.
+    /// The first entry that stays, if the search has come to one.
     next: Option<StreamId>,
     /// The last entry that may be among them.
     last: StreamId,
@@ -124,7 +121,6 @@ impl Search {
     fn count_first(&mut self, log: &Log, groups: &Groups) -> u64 {
         let mut count = 0;
         let mut entries = log.entries(StreamId::MIN, self.last, Direction::Up);
-        self.next = None;
         while count < self.excess
             && count < self.looks_left
             && let Some(id) = entries.advance()
@@ -140,26 +136,17 @@ impl Search {
         count
     }
 
-    /// Returns the next ones, not many at once; none at the end.
-    fn find(&mut self, log: &Log, groups: &Groups) -> Vec<StreamId> {
-        let mut found = Vec::new();
-        let Some(start) = self.next.take() else { return found };
-        let mut entries = log.entries(start, self.last, Direction::Up);
-        while self.excess > 0
-            && self.looks_left > 0
-            && let Some(id) = entries.advance()
-        {
-            self.looks_left -= 1;
-            if !is_referenced(groups, id) {
-                self.excess -= 1;
-                found.push(id);
-            }
-            if found.len() == CHUNK_ENTRIES {
-                self.next = id.next();
-                break;
-            }
+    /// Returns what becomes of the next entry, which is `id`.
+    fn choose(&mut self, groups: &Groups, id: StreamId) -> Choice {
+        if self.excess == 0 || self.looks_left == 0 {
+            return Choice::End;
         }
-        found
+        self.looks_left -= 1;
+        if is_referenced(groups, id) {
+            return Choice::Keep;
+        }
+        self.excess -= 1;
+        Choice::Remove
     }
 }
 

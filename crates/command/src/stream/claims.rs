@@ -8,9 +8,10 @@ use collections::{ConsumerIndex, Group, StreamId};
 use keyspace::{NO_EVENT, StreamEffects};
 
 use super::id_text;
+use super::removal::{effect_count, requests};
 
 /// The most entries that one effect names, however many a command gives to a consumer.
-const IDS_PER_EFFECT_MAX: usize = 1024;
+pub(super) const IDS_PER_EFFECT_MAX: usize = 1024;
 
 /// Entries that a command gives to a consumer, in order.
 #[derive(Default)]
@@ -82,13 +83,7 @@ impl Claims {
             Some(head.iter().cloned().chain(ids).chain(tail).chain([last_id.clone()]).collect())
         });
         effects.add_each(("XCLAIM", ""), claim_count, claims);
-        let name: Cow<'static, [u8]> = Cow::Owned(name.to_vec());
-        let ends = gone.len().div_ceil(IDS_PER_EFFECT_MAX);
-        let ends_of = move |index: usize| {
-            let ids = gone.chunks(IDS_PER_EFFECT_MAX).nth(index).expect("so many were counted");
-            [name.clone()].into_iter().chain(ids.iter().copied().map(id_text)).collect()
-        };
-        effects.add_each(("XACK", ""), ends as u64, (0..ends).map(ends_of));
+        effects.add_each(("XACK", ""), effect_count(&gone), requests(Some(name.to_vec()), gone));
     }
 }
 

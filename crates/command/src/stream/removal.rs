@@ -1,10 +1,12 @@
 //! Removing entries to which groups refer: what requests say of that, and what is told of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use collections::{References, StreamId};
 use keyspace::{NO_EVENT, StreamEffects};
 
+use super::claims::IDS_PER_EFFECT_MAX;
 use super::{IDS, id_text, strict_id};
 use crate::prelude::*;
 
@@ -121,9 +123,7 @@ impl Ended {
             effects.add(("XACK", NO_EVENT), Vec::new);
         }
         for (name, ids) in self.heard {
-            effects.add(("XACK", NO_EVENT), || {
-                std::iter::once(name.into()).chain(ids.into_iter().map(id_text)).collect()
-            });
+            effects.add_each(("XACK", NO_EVENT), effect_count(&ids), requests(Some(name), ids));
         }
     }
 }
@@ -135,8 +135,29 @@ pub(super) fn tell_removed(
     count: u64,
     ids: Vec<StreamId>,
 ) {
-    if count > 0 {
-        effects.touch();
-        effects.add(("XDEL", event), || ids.into_iter().map(id_text).collect());
+    if count == 0 {
+        return;
     }
+    effects.touch();
+    if !effects.is_heard() {
+        return effects.add(("XDEL", event), Vec::new);
+    }
+    effects.add_each(("XDEL", event), effect_count(&ids), requests(None, ids));
+}
+
+/// Returns how many effects name `ids`.
+pub(super) fn effect_count(ids: &[StreamId]) -> u64 {
+    ids.len().div_ceil(IDS_PER_EFFECT_MAX) as u64
+}
+
+/// Returns the arguments of the effects that name `ids`, each behind `first`: texts are made for
+/// one effect after the other.
+pub(super) fn requests<'e>(
+    first: Option<Vec<u8>>,
+    ids: Vec<StreamId>,
+) -> impl Iterator<Item = Vec<Cow<'e, [u8]>>> {
+    (0..ids.len()).step_by(IDS_PER_EFFECT_MAX).map(move |start| {
+        let ids = &ids[start..ids.len().min(start + IDS_PER_EFFECT_MAX)];
+        first.clone().map(Cow::Owned).into_iter().chain(ids.iter().copied().map(id_text)).collect()
+    })
 }
