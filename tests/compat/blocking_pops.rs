@@ -1,7 +1,9 @@
 //! The commands that wait for an element to take, on Forebay, over every transport and with two
 //! workers, and on redis-server: which session is served, in which order, and that nothing is lost.
 
-use harness::{Connection, Kind, Server, poll_until, request};
+use std::time::Duration;
+
+use harness::{Connection, Kind, Launch, Server, let_pass, poll_until, request};
 use resp::Value;
 
 use super::sessions::{flags, id, info, is_closed, poll_blocked, read, send, start, text};
@@ -291,4 +293,28 @@ fn each_element_goes_to_one_session() {
         assert_eq!(taken.len(), 2 * COUNT);
         assert_eq!(server.tcp().call("EXISTS a b c"), Value::Integer(0));
     });
+}
+
+/// What was taken for a session is told to it, though it says at that moment that it sends nothing
+/// more.
+#[test]
+fn who_is_served_gets_the_reply_though_his_requests_have_ended() {
+    let launch = Launch::new(Kind::Forebay).option("workers", "1");
+    let server = launch.option("enable-debug-command", "yes").start();
+    let (mut sleeper, mut filler) = (server.tcp(), server.tcp());
+    for _ in 0..5 {
+        let mut waiter = server.tcp();
+        send(&mut waiter, &["BLPOP k 0"]);
+        poll_blocked(&mut filler, 1);
+        // Meanwhile the worker does nothing else, and then finds both at once.
+        send(&mut sleeper, &["DEBUG SLEEP 0.1"]);
+        let_pass(Duration::from_millis(30));
+        send(&mut filler, &["RPUSH k a"]);
+        let_pass(Duration::from_millis(10));
+        waiter.end_requests();
+        assert_eq!(read(&mut filler), ":1\r\n");
+        assert_eq!(read(&mut sleeper), "+OK\r\n");
+        assert_eq!(read(&mut waiter), "*2\r\n$1\r\nk\r\n$1\r\na\r\n");
+        assert!(is_closed(&mut waiter));
+    }
 }

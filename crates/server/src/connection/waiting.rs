@@ -59,8 +59,9 @@ impl Connection {
     }
 
     /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer has gone.
+    /// A peer that only sends nothing more, and was served, is told so first.
     pub(super) fn waiting_turn(&mut self, turn: Turn) -> Turn {
-        if !self.input_state.end {
+        if !self.input_state.end || !self.input_state.is_over && self.session.is_served() {
             return turn;
         }
         self.close_after_replies();
