@@ -19,6 +19,10 @@ use crate::shard::{DatabaseShard, Shard, is_expired};
 use crate::store::Handle;
 use crate::view::{ReadView, WrongType, count_lookup, find, string_length_of, string_of};
 
+/// How many milliseconds the time of one session may be ahead of that of another, with much to
+/// spare: each reads the clock anew once its batch has run for one.
+const CLOCK_LEAD_MS_MAX: i64 = 1_000;
+
 /// Why a change was not made. Nothing has changed but that an expired key may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -520,15 +524,15 @@ impl<'p> KeyWriter<'p> {
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
         let Some(id) = self.live(key) else { return Ok(false) };
         self.mark_used(key, id);
-        if at.is_none() && self.part().table.entry(id).expiry().is_none() {
+        let before = self.part().table.entry(id).expiry();
+        if at.is_none() && before.is_none() {
             return Ok(false);
         }
-        let volatile = self.part().table.volatile_len();
         let (resized, _) = self.resize_uncharged(key, id, |table| table.set_expiry(id, at));
         // A list may have grown before the room ran out, too.
         self.shard.publish_counts(self.database);
         resized?;
-        if at.is_none() || self.part().table.volatile_len() == volatile {
+        if before.is_some_and(|before| before.0 <= self.now.0.saturating_add(CLOCK_LEAD_MS_MAX)) {
             // It may have expired for somebody whose time is another.
             self.appear(key);
         }
