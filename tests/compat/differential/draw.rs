@@ -20,6 +20,8 @@ pub struct Words {
     times: u64,
     /// Which keys the command's group uses most.
     affinity: Option<u64>,
+    /// The command is one of streams.
+    is_of_streams: bool,
 }
 
 impl Draw for Words {
@@ -37,6 +39,7 @@ impl Draw for Words {
     }
 
     fn begin(&mut self, command: &Command) {
+        self.is_of_streams = command.group == Group::Stream;
         // Where few groups share few keys, all of these are theirs.
         self.affinity = match self.theme {
             Theme::Groups(_) => None,
@@ -83,7 +86,15 @@ impl Draw for Words {
 impl Words {
     /// Returns the words of `seed`, of an epoch of `theme` about the keys `keys`.
     pub fn new(seed: u64, profile: Profile, theme: Theme, keys: Vec<Vec<u8>>) -> Words {
-        Words { prng: Prng::new(seed), profile, theme, keys, times: 0, affinity: None }
+        Words {
+            prng: Prng::new(seed),
+            profile,
+            theme,
+            keys,
+            times: 0,
+            affinity: None,
+            is_of_streams: false,
+        }
     }
 
     /// Returns `word`, or often another identity where it is one that many entries have nearly, in
@@ -344,7 +355,7 @@ impl Words {
             34..38 => self.prng.below(600),
             38 => self.prng.below(9000),
             // A waiting XREADGROUP reads more than 64 KiB a moment later.
-            _ if self.affinity == Group::Stream.key_affinity() => self.prng.below(12_000),
+            _ if self.is_of_streams => self.prng.below(12_000),
             _ if self.prng.one_in(20) => 60_000 + self.prng.below(10_000),
             _ => self.prng.below(50),
         };
