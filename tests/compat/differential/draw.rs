@@ -355,7 +355,9 @@ impl Words {
             34..38 => self.prng.below(600),
             38 => self.prng.below(9000),
             // A waiting XREADGROUP reads more than 64 KiB a moment later.
-            _ if self.is_of_streams => self.prng.below(12_000),
+            _ if self.is_of_streams || matches!(self.theme, Theme::Groups(_)) => {
+                self.prng.below(12_000)
+            }
             _ if self.prng.one_in(20) => 60_000 + self.prng.below(10_000),
             _ => self.prng.below(50),
         };
