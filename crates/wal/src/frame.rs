@@ -58,6 +58,11 @@ pub struct FrameHeader {
     pub salt: u32,
 }
 
+/// Returns the bytes that a frame of a payload of `payload_bytes` takes.
+pub fn frame_bytes(payload_bytes: usize) -> u64 {
+    (HEADER_BYTES + payload_bytes).next_multiple_of(ALIGNMENT as usize) as u64
+}
+
 /// Why bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {

@@ -25,6 +25,7 @@ mod power_cuts;
 mod tests;
 
 pub use directory::Directory;
+pub use frame::frame_bytes;
 pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
 pub use segment::{SEGMENT_BYTES, SPARE_NAME, prepare_spare};
 pub use storage::{Lock, LogFile, Storage};

@@ -73,10 +73,12 @@ fn a_payload_longer_than_a_segment_has_one_of_its_own() {
 fn a_spare_becomes_the_next_segment() {
     let disk = SimulatedDisk::new();
     let mut writer = writer(&disk);
+    assert!(!writer.wants_spare());
+    let mut all = fill(&mut writer, 12);
+    assert!(writer.wants_spare());
     writer.offer_spare(prepare_spare(&disk, OPTIONS.segment_bytes).unwrap());
     assert!(!writer.wants_spare());
-    let all = fill(&mut writer, 30);
-    assert!(writer.wants_spare());
+    all.extend(fill(&mut writer, 30));
     assert!(read(&disk).unwrap().0 == all);
     assert!(!disk.contents().iter().any(|(name, _)| name == SPARE_NAME));
 }

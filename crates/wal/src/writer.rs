@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES};
+use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, frame_bytes};
 use crate::reader::LogEnd;
 use crate::segment::{SEGMENT_BYTES, SPARE_NAME, discard_spare, name_of, segments_of, zero};
 use crate::storage::{LogFile, Storage, write_all};
@@ -150,6 +150,33 @@ impl Writer {
         Ok(Writer::new(storage, options, file, at))
     }
 
+    /// Ends the log at `end`, where reading it has come to, whatever is behind: later segments are
+    /// removed, the last one first.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    ///
+    /// # Panics
+    /// When `end` is that of no log.
+    pub fn cut(
+        storage: Arc<dyn Storage>,
+        end: &LogEnd,
+        options: WriterOptions,
+    ) -> Result<(), WriteError> {
+        let last = end.segment.as_ref().expect("there is a log to cut");
+        for (_, name) in segments_of(&*storage).map_err(WriteError::of)?.iter().rev() {
+            if name <= last {
+                break;
+            }
+            storage.remove(name).map_err(WriteError::of)?;
+            storage.sync_directory().map_err(WriteError::of)?;
+        }
+        let file = storage.open(last).map_err(WriteError::of)?;
+        file.set_length(end.offset).map_err(WriteError::of)?;
+        drop(file);
+        Writer::resume(storage, end, options).map(|_| ())
+    }
+
     fn new(
         storage: Arc<dyn Storage>,
         options: WriterOptions,
@@ -187,7 +214,9 @@ impl Writer {
 
     /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
     pub fn wants_spare(&self) -> bool {
-        self.spare.is_none() && !self.has_failed
+        // Not for a log that hardly grows.
+        let is_near = self.position >= self.options.segment_bytes / 4;
+        is_near && self.spare.is_none() && !self.has_failed
     }
 
     /// Takes `spare` to become the next segment.
@@ -254,7 +283,7 @@ impl Writer {
 
     fn try_append(&mut self, payload: &[u8]) -> Result<(), WriteError> {
         if self.frame.is_empty() {
-            let frame_bytes = (HEADER_BYTES + payload.len()).next_multiple_of(8) as u64;
+            let frame_bytes = frame_bytes(payload.len());
             let is_first = self.position == HEADER_BYTES as u64;
             if self.position + frame_bytes > self.options.segment_bytes && !is_first {
                 self.begin_segment()?;

@@ -59,6 +59,7 @@ const ROWS: &[Row] = &[
             "resp",
             "collections",
             "effects",
+            "wal",
             "keyspace",
             "command",
             "engine",
