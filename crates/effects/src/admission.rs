@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum WriteRefusal {
     /// Another server is the primary of these data.
     Fenced = 1,
-    /// The disk that keeps the effects is full, or has failed.
+    /// The disk that keeps the effects is full.
     DiskFull = 2,
     /// A consumer that has to have every effect is too far behind.
     LogFull = 4,
+    /// The disk that keeps the effects has failed.
+    LogFailed = 8,
 }
 
 /// Whether writes are admitted. Costs one load where they are.
@@ -44,7 +46,8 @@ impl Admission {
 
 #[cold]
 fn weightiest(reasons: u8) -> WriteRefusal {
-    let by_weight = [WriteRefusal::Fenced, WriteRefusal::DiskFull, WriteRefusal::LogFull];
+    use WriteRefusal::{DiskFull, Fenced, LogFailed, LogFull};
+    let by_weight = [Fenced, LogFailed, DiskFull, LogFull];
     let weightiest = by_weight.into_iter().find(|reason| reasons & *reason as u8 != 0);
     weightiest.expect("each bit is that of a reason")
 }

@@ -73,16 +73,16 @@ pub struct Consumer {
 }
 
 impl Backlog {
-    /// Returns an empty backlog of `bytes`, which refuses writes by `admission` where somebody who
-    /// is waited for is too far behind.
+    /// Returns an empty backlog of `bytes`, which goes on behind `start` and refuses writes by
+    /// `admission` where somebody who is waited for is too far behind.
     ///
     /// # Panics
     /// When `bytes` is below [`BACKLOG_BYTES_MIN`].
-    pub fn new(bytes: u64, admission: Arc<Admission>) -> Backlog {
+    pub fn new(bytes: u64, start: Lsn, admission: Arc<Admission>) -> Backlog {
         assert!(bytes >= BACKLOG_BYTES_MIN, "a backlog of {bytes} bytes keeps nothing");
         let half_bytes = usize::try_from(bytes / 2).expect("an address has 64 bits");
         let [newer, older] = [new_half(half_bytes), new_half(half_bytes)];
-        let halves = Halves { newer, older, end: 0, required: Vec::new(), next_id: 0 };
+        let halves = Halves { newer, older, end: start.0, required: Vec::new(), next_id: 0 };
         Backlog {
             halves: Mutex::new(halves),
             half_bytes,
@@ -209,6 +209,10 @@ impl Drop for Consumer {
 /// Returns how many of `bytes`, which begin with a record, are whole records of at most `bytes_max`
 /// together, or the first one.
 fn whole_records(bytes: &[u8], bytes_max: usize) -> usize {
+    if bytes.len() <= bytes_max {
+        // Writers wait meanwhile: no record is looked at where all are taken.
+        return bytes.len();
+    }
     let mut taken = 0;
     while taken < bytes.len() {
         let header = RecordHeader::read(&bytes[taken..]).expect("the backlog has whole records");
@@ -307,7 +311,7 @@ mod tests {
 
     fn backlog(bytes: u64) -> (Arc<Backlog>, Arc<Admission>) {
         let admission = Arc::new(Admission::default());
-        (Arc::new(Backlog::new(bytes, Arc::clone(&admission))), admission)
+        (Arc::new(Backlog::new(bytes, Lsn(0), Arc::clone(&admission))), admission)
     }
 
     fn append(backlog: &Backlog, value: &[u8]) -> Lsn {

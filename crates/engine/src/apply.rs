@@ -1,4 +1,4 @@
-//! Applies records to a keyspace. Only tests do so now; recovery and replicas are to use the same
+//! Applies records to a keyspace: those of the log when a server starts. Replicas are to use the same
 //! code.
 //!
 //! Changes of whole values are made here; a change of a collection is a request of a command whose
@@ -96,6 +96,16 @@ impl Engine {
         // Some of the changes may have been made whatever came of the others.
         self.serve_left(execution);
         applied
+    }
+}
+
+impl Engine {
+    /// As [`Engine::apply`], before there is any session that could wait or look.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn replay(&self, applier: &mut Applier, record: &RecordView<'_>) -> Result<(), ApplyError> {
+        applier.apply(self.keyspace(), record)
     }
 }
 

@@ -404,6 +404,7 @@ impl Engine {
             return self.run_again(session, &waiter, out, execution);
         }
         session.state.blocked = None;
+        let durable_wait = session.state.durable_wait.take();
         let command = session.state.last_command;
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
@@ -416,6 +417,10 @@ impl Engine {
                 release.lsn = served.lsn;
             }
             (Wake::TimedOut, None) => (wait.at_timeout)(&mut reply),
+            (Wake::Durable, None) => {
+                let (_, at_durable) = durable_wait.expect("it waits for a durable LSN");
+                at_durable(&mut reply);
+            }
             (Wake::Served | Wake::Continued, None) => {
                 panic!("a session is told where its wait was served")
             }

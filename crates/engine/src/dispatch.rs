@@ -118,6 +118,7 @@ fn refusal_of(reason: WriteRefusal) -> CommandError {
     CommandError::Fixed(match reason {
         WriteRefusal::Fenced => "READONLY You can't write against a read only replica.",
         WriteRefusal::DiskFull => "MISCONF Errors writing to the AOF file: No space left on device",
+        WriteRefusal::LogFailed => "MISCONF Errors writing to the AOF file: Input/output error",
         WriteRefusal::LogFull => {
             "MISCONF Errors writing to the AOF file: it is too far behind what was written"
         }

@@ -131,6 +131,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if !self.served.is_empty() {
             self.notify_served();
         }
+        if self.lsn > self.session.state.written {
+            self.session.state.written = self.lsn;
+        }
         BatchEnd {
             executed,
             commands: self.commands,
@@ -587,6 +590,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             Handler::Session(handler) => {
                 let is_free = self.guard.is_none() || !command.is(Flags::UNGUARDED);
                 assert!(is_free, "what may wait for the system holds no shard");
+                self.session.state.written = self.session.state.written.max(self.lsn);
                 let was_queueing = self.session.state.is_queueing();
                 let was_monitor = self.session.state.is_monitor;
                 let mut context = SessionContext {

@@ -1,7 +1,9 @@
 //! The stream of an instance's changes, kept from the moment on when it is first requested.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use base::Lsn;
 use effects::Backlog;
 
 use crate::runtime::Runtime;
@@ -10,16 +12,36 @@ use crate::runtime::Runtime;
 #[derive(Default)]
 pub(crate) struct Stream {
     backlog: OnceLock<Arc<Backlog>>,
+    /// The LSN that the data stand for before the first change.
+    start: AtomicU64,
 }
 
 impl Runtime {
+    /// Has the stream begin behind `start`, which the data stand for.
+    ///
+    /// # Panics
+    /// When it has begun.
+    pub fn begin_stream_at(&self, start: Lsn) {
+        assert!(self.kept_backlog().is_none(), "the stream has not begun");
+        self.stream.start.store(start.0, Ordering::Relaxed);
+    }
+
+    /// Keeps the changes from now on, or forgets that they are to be kept: then a write costs what
+    /// it costs without anybody who follows, and the stream stands still. Nobody may follow it
+    /// meanwhile. The caller holds no guard.
+    pub fn keep_changes(&self, keeps: bool) {
+        let backlog = Arc::clone(self.backlog());
+        self.keyspace().set_sink(keeps.then_some(backlog as Arc<_>));
+    }
+
     /// Returns the latest changes, which are kept from the first call on, with as many bytes as the
     /// options say: they count as memory in use. Consumers begin there, each with a position of
     /// its own. The caller holds no guard.
     pub fn backlog(&self) -> &Arc<Backlog> {
         let backlog = self.stream.backlog.get_or_init(|| {
             let admission = Arc::clone(self.keyspace().admission());
-            let backlog = Arc::new(Backlog::new(self.backlog_bytes, admission));
+            let start = Lsn(self.stream.start.load(Ordering::Relaxed));
+            let backlog = Arc::new(Backlog::new(self.backlog_bytes, start, admission));
             self.keyspace().set_sink(Some(Arc::clone(&backlog) as Arc<_>));
             backlog
         });

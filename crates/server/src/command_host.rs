@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use base::Lsn;
 use command::{
     ClientInfo, Clients, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry,
     MemoryRefusal, MemorySegments, OtherServers, Pause, Process, RewriteError, SessionState,
@@ -65,6 +66,10 @@ impl Host for ServerState {
 
     fn info(&self, sections: &InfoSections) -> String {
         crate::info_text::text(self, sections)
+    }
+
+    fn durable_lsn(&self) -> Option<Lsn> {
+        self.durability.durable_lsn()
     }
 
     fn notify_served(&self, served: SessionWakeup) {

@@ -109,6 +109,8 @@ pub enum CloseReason {
     Killed,
     /// Clients take more memory than `maxmemory-clients`.
     Evicted,
+    /// Its replies wait for a log that has failed: what they tell of may be lost or not.
+    LogFailed,
     /// A lane has been ended by the connection that it was made on, or with it; or a connection
     /// because a lane of it could not be sealed.
     LaneEnded,

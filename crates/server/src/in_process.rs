@@ -11,14 +11,15 @@ use crate::accept::Acceptor;
 use crate::config::{Config, read_options};
 use crate::listen;
 use crate::log::LogControl;
-use crate::serve::{Thread, limit_clients, start_threads};
+use crate::serve::{Threads, limit_clients, start_threads};
 use crate::server_state::{Origin, ServerState};
 
 /// A running server. It ends when it is stopped or dropped; dropped in a forked child, where it
 /// does not run, nothing ends.
 pub struct InProcessServer {
     shared: Arc<ServerState>,
-    threads: Vec<Thread>,
+    /// None once they have ended.
+    threads: Option<Threads>,
     generation: Generation,
 }
 
@@ -40,7 +41,7 @@ impl InProcessServer {
         let acceptor =
             Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
         let threads = start_threads(&shared, acceptor)?;
-        Ok(InProcessServer { shared, threads, generation: Generation::current() })
+        Ok(InProcessServer { shared, threads: Some(threads), generation: Generation::current() })
     }
 
     /// Ends the server, and returns once its threads have ended.
@@ -54,16 +55,14 @@ impl InProcessServer {
     fn end(&mut self) -> Result<(), String> {
         if !self.generation.is_current() {
             // The threads are the parent's.
-            self.threads.drain(..).for_each(std::mem::forget);
+            std::mem::forget(self.threads.take());
             return Ok(());
         }
         // SHUTDOWN may have begun it already; either is fine.
         let _ = self.shared.begin_shutdown(ShutdownRequest::default());
         // Who reads the memory itself turns to the socket, and learns there that it is gone.
         self.shared.keyspace().arena().allow_readers(false);
-        self.threads.drain(..).try_for_each(|thread| {
-            thread.join().map_err(|_| "a thread of the server has panicked".to_owned())?
-        })
+        self.threads.take().map_or(Ok(()), |threads| threads.join(&self.shared))
     }
 }
 

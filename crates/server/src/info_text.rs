@@ -12,6 +12,7 @@ use engine::CommandCounts;
 use sys::process::UsageOf;
 
 use crate::config::options::Network;
+use crate::durability::LogReport;
 use crate::server_state::ServerState;
 use crate::statistics::{Counted, Rate};
 
@@ -228,19 +229,39 @@ fn persistence(shared: &ServerState, fields: &mut InfoText) {
     fields.add("rdb_current_bgsave_time_sec", -1);
     add_zeroes(fields, &["rdb_saves", "rdb_last_cow_size"]);
     add_zeroes(fields, &["rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
-    add_zeroes(fields, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    let log = shared.durability.report();
+    fields.add("aof_enabled", u8::from(log.is_on));
+    add_zeroes(fields, &["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     fields.add("aof_last_rewrite_time_sec", -1);
     fields.add("aof_current_rewrite_time_sec", -1);
     fields.add("aof_last_bgrewrite_status", "ok");
     add_zeroes(fields, &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    fields.add("aof_last_write_status", "ok");
+    fields.add("aof_last_write_status", if log.is_well { "ok" } else { "err" });
     add_zeroes(fields, &["aof_last_cow_size"]);
     add_zeroes(fields, &["module_fork_in_progress", "module_fork_last_cow_size"]);
+    if log.is_on {
+        add_log(shared, &log, fields);
+    }
     if let Some(backlog) = shared.runtime.kept_backlog() {
         let extent = backlog.extent();
         fields.add("effect_backlog_start", extent.start.0);
         fields.add("effect_backlog_end", extent.end.0);
     }
+}
+
+/// Adds what there is to say of a log that is kept, Redis's fields first.
+fn add_log(shared: &ServerState, log: &LogReport, fields: &mut InfoText) {
+    let latest = shared.runtime.kept_backlog().map_or(0, |backlog| backlog.extent().end.0);
+    fields.add("aof_current_size", log.written);
+    fields.add("aof_base_size", log.begun_at);
+    fields.add("aof_pending_rewrite", 0);
+    fields.add("aof_buffer_length", latest.saturating_sub(log.written));
+    fields.add("aof_pending_bio_fsync", u8::from(log.durable < log.written));
+    fields.add("aof_delayed_fsync", log.delayed_syncs);
+    fields.add("log_durable_lsn", log.durable);
+    fields.add("log_fsyncs", log.syncs);
+    fields.add("log_frames", log.frames);
+    fields.add("log_written_bytes", log.file_bytes);
 }
 
 fn statistics(shared: &ServerState, fields: &mut InfoText) {

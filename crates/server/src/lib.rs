@@ -14,6 +14,7 @@
 //! `wait_claim.rs` and `client_pause.rs` say who waits, `monitor.rs` shows some what all do,
 //! `detach.rs` and `supervise.rs` are what a process owes to who started it, `crash_report.rs` says
 //! what a crash is reported with.
+//! `durability.rs` keeps the log.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
 //! *Not here*: what a command does (command), the order of checks (engine), what an instance does
@@ -35,6 +36,7 @@ mod descriptor_closer;
 mod descriptor_limits;
 mod descriptors_in_flight;
 mod detach;
+pub mod durability;
 mod huge_pages;
 mod info_text;
 mod lane_lifecycle;

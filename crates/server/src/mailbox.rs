@@ -29,7 +29,7 @@ pub enum Message {
     Served(SessionWakeup),
     /// The pause is over.
     Resume,
-    /// Replies that waited for their release may leave.
+    /// Replies that waited for their release may leave, and sessions that waited for the log go on.
     Released,
     /// Accept from these listeners from now on and from no others. For the worker that accepts.
     Listen(Vec<Arc<Listener>>),
@@ -58,7 +58,7 @@ pub struct Mailbox {
     contents: Mutex<Contents>,
     /// How many of the worker's sessions are monitors.
     monitors: AtomicUsize,
-    /// The worker holds replies that wait for their release.
+    /// The worker holds replies that wait for their release, or has sessions that wait for the log.
     holds_replies: AtomicBool,
     waker: Waker,
 }

@@ -22,6 +22,7 @@ forebay: a Redis-compatible data store in shared memory
 Usage:
   forebay serve [redis.conf] [--option value ...] [-]   run a server; - reads standard input
   forebay config check [redis.conf] [--option ...] [-]  tell all that is wrong with a configuration
+  forebay check DIR [--cut]                             tell what an append-only directory has
   forebay bench ...                                     measure any server (forebay bench --help)
   forebay demo                                          load, read back and measure real data
   forebay options [--table]                             list the options of the server
@@ -116,6 +117,7 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
             defaults: Config::default(),
         }),
         "config" => run_config(rest),
+        "check" => check_log(rest),
         "bench" => run_bench(program, rest),
         "demo" => run_bench(program, arguments),
         "options" if rest.first().is_some_and(|word| word == "--table") => {
@@ -215,6 +217,38 @@ fn check_config(arguments: &[String]) -> ExitCode {
     let name = line.file.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
     print!("{}", findings.describe(&name));
     if findings.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+const LOG_USAGE: &str = "\
+forebay check: tell what an append-only directory has, and what is wrong with it
+
+Usage:
+  forebay check DIR [--cut]
+
+It reads the whole log in DIR, lists its segments, and says where it ends or is damaged. With --cut
+the log ends there from now on: what is behind is lost. It ends with 1 if a server would not start.
+";
+
+fn check_log(arguments: &[String]) -> ExitCode {
+    let (folder, cuts) = match arguments {
+        [word, ..] if word.starts_with('-') => return print(LOG_USAGE),
+        [folder] => (folder, false),
+        [folder, cut] if cut == "--cut" => (folder, true),
+        _ => {
+            eprint!("{LOG_USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match server::durability::inspection::inspect(Path::new(folder), cuts) {
+        Ok(inspection) => {
+            print!("{}", inspection.text);
+            if inspection.is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(reason) => {
+            eprintln!("forebay: {reason}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Becomes the program `forebay-bench` beside this one.

@@ -16,6 +16,7 @@ use sys::signal::{Signal, Signals};
 use crate::accept::Acceptor;
 use crate::config::options::{Daemon, Network, Settings};
 use crate::config::{self, CommandLine, Config, base_text};
+use crate::durability::LogThread;
 use crate::server_state::{Origin, ServerState, enter_directory};
 use crate::service::ServiceThread;
 use crate::supervise::Supervisor;
@@ -149,9 +150,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     end_at_once_at_a_signal(signals);
     // Who reads the memory itself turns to the socket, and learns there that the server is gone.
     shared.keyspace().arena().allow_readers(false);
-    for thread in threads {
-        thread.join().map_err(|_| "a thread of the server has panicked".to_owned())??;
-    }
+    threads.join(&shared)?;
     tracing::warn!("Forebay is now ready to exit, bye bye...");
     Ok(())
 }
@@ -251,14 +250,38 @@ pub(crate) fn limit_clients(config: &mut Config, allowed: u64) -> Result<(), Str
     Ok(())
 }
 
-pub(crate) type Thread = JoinHandle<Result<(), String>>;
+type Thread = JoinHandle<Result<(), String>>;
+
+/// The threads of a server.
+pub(crate) struct Threads {
+    serving: Vec<Thread>,
+    /// The one that writes the log: it ends last, as what the others do has to be in it.
+    log: Thread,
+}
+
+impl Threads {
+    /// Returns once all have ended, for which `shared` is shutting down.
+    ///
+    /// # Errors
+    /// When one of them has failed.
+    pub fn join(self, shared: &ServerState) -> Result<(), String> {
+        let ended: Vec<Result<(), String>> = self.serving.into_iter().map(join).collect();
+        shared.durability.end();
+        join(self.log)?;
+        ended.into_iter().collect()
+    }
+}
+
+fn join(thread: Thread) -> Result<(), String> {
+    thread.join().map_err(|_| "a thread of the server has panicked".to_owned())?
+}
 
 /// Starts all threads and returns once each worker serves, or has begun the shutdown because it
 /// cannot.
 pub(crate) fn start_threads(
     shared: &Arc<ServerState>,
     acceptor: Acceptor,
-) -> Result<Vec<Thread>, String> {
+) -> Result<Threads, String> {
     let worker_count = shared.identity.worker_count;
     let random = shared.runtime.generator();
     let random = random.map_err(|error| format!("no random numbers: {error}"))?;
@@ -285,7 +308,12 @@ pub(crate) fn start_threads(
             Ok(())
         })?);
     }
-    Ok(threads)
+    let log_thread = LogThread::new(Arc::clone(shared));
+    let log = start_thread("log".to_owned(), move || {
+        log_thread.run();
+        Ok(())
+    })?;
+    Ok(Threads { serving: threads, log })
 }
 
 /// Runs a worker to the end of the server. One that fails ends the server: the connections that it

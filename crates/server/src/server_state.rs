@@ -18,13 +18,14 @@ use sys::socket::Closer;
 
 use crate::attach::Attachments;
 use crate::client_pause::ClientPause;
-use crate::config::options::{Daemon, Network, Process, Settings};
+use crate::config::options::{Daemon, Network, Persistence, Process, Settings};
 use crate::config::{Config, base_text, notice, refused, rewrite};
 use crate::connection::CloseReason;
 use crate::crash_report;
 use crate::descriptor_closer::DescriptorCloser;
 use crate::descriptor_limits;
 use crate::descriptors_in_flight::DescriptorsInFlight;
+use crate::durability::{self, Durability};
 use crate::huge_pages::HugePages;
 use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
@@ -43,6 +44,10 @@ use crate::user_quotas::UserQuotas;
 
 /// The worker that accepts connections, for all.
 const ACCEPTING_WORKER: usize = 0;
+
+/// What is kept of the latest effects where somebody follows them and no option says how much: what
+/// is written while the log thread does something else.
+const FOLLOWED_BACKLOG_BYTES: u64 = 4 << 20;
 
 /// What the threads of the server share: the one instance, and what is around it.
 pub struct ServerState {
@@ -70,6 +75,8 @@ pub struct ServerState {
     pub listeners: Listeners,
     /// The connected clients.
     pub clients: Registry,
+    /// The log.
+    pub durability: Durability,
     /// What is sent to other servers.
     pub transfers: Transfers,
     /// Which requests have to wait.
@@ -172,8 +179,16 @@ impl ServerState {
             .map_err(|error| error.to_string())?;
         let segments = runtime.segments().expect("a server's memory can be mapped by others");
         let segments = Arc::clone(segments);
+        let durability = Durability::default();
+        let recovered = match settings.persistence.keeps_log {
+            true => Some(durability::recover(&settings, &runtime)?),
+            false => None,
+        };
         if settings.instance.effect_backlog_bytes >= BACKLOG_BYTES_MIN {
             runtime.backlog();
+        }
+        if let Some(recovered) = recovered {
+            durability.begin(recovered, &runtime);
         }
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
@@ -191,6 +206,7 @@ impl ServerState {
             closer: Arc::new(DescriptorCloser::default()),
             listeners: Listeners::default(),
             clients: Registry::default(),
+            durability,
             pause: ClientPause::default(),
             switches: Switches::default(),
             monitors: Monitors::default(),
@@ -259,6 +275,9 @@ impl ServerState {
         let mut config = self.config();
         let mut next = config.changed(pairs, may_change_protected)?;
         let settings = self.prepared(&config, &mut next)?;
+        if config.settings().persistence.keeps_log && !settings.persistence.keeps_log {
+            self.durability.turn_off(&settings, &self.runtime);
+        }
         self.apply(&settings);
         notice::log(&config, &next);
         *config = next;
@@ -266,6 +285,8 @@ impl ServerState {
         // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
         self.service_waker.wake();
+        // The policy may be another one.
+        self.durability.wake();
         Ok(())
     }
 
@@ -297,9 +318,20 @@ impl ServerState {
             let why = "Failed to apply new oom_score_adj configuration, check server logs.";
             return Err(refused(Process::oom_score_mode(), why));
         }
+        let turns_on = settings.persistence.keeps_log && !before.persistence.keeps_log;
+        if turns_on && let Err(why) = self.durability.turn_on(&settings, &self.runtime) {
+            tracing::warn!("The append-only file cannot be turned on: {why}");
+            return_to(&before);
+            // It was set before, so it can be again.
+            let _ = self.oom_score.set(before.derived.oom_score);
+            return Err(refused(Persistence::keeps_log(), &why));
+        }
         // Last, as connections that wait are lost.
         self.listen_as(&before, &settings).map_err(|(row, why)| {
             return_to(&before);
+            if turns_on {
+                self.durability.turn_off(&before, &self.runtime);
+            }
             // It was set before, so it can be again.
             let _ = self.oom_score.set(before.derived.oom_score);
             refused(row, why)
@@ -441,7 +473,6 @@ impl ServerState {
 
     /// Lets replies leave whose records are durable, up to `durable`, and no others; `None` lets
     /// all leave. Called when records have become durable.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no log makes records durable yet"))]
     pub fn release_replies(&self, durable: Option<Lsn>) {
         let gate = self.runtime.engine().gate();
         durable.map_or_else(|| gate.open(), |durable| gate.set(durable));
@@ -521,10 +552,9 @@ fn options(settings: &Settings, worker_count: usize) -> Options {
     };
     let database_count = settings.access.database_count;
     let tuning = settings.tuning();
-    // Without the option nobody follows the effects; whoever will gets what an instance keeps.
     let backlog_bytes = match settings.instance.effect_backlog_bytes {
         bytes if bytes >= BACKLOG_BYTES_MIN => bytes,
-        _ => Options::default().backlog_bytes,
+        _ => FOLLOWED_BACKLOG_BYTES,
     };
     Options { memory, worker_count, database_count, backlog_bytes, tuning }
 }

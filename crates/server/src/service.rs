@@ -145,6 +145,7 @@ impl ServiceThread {
         let was_active = self.shared.service_waker.is_active.swap(false, Ordering::SeqCst);
         self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
         self.end_pause();
+        self.shared.durability.check(&self.shared.runtime);
         let switches = &self.shared.switches;
         if switches.is_service_paused.load(Ordering::Relaxed) {
             return;

@@ -65,6 +65,8 @@ pub struct Worker<'s> {
     unflushed: Vec<Token>,
     /// Connections whose replies wait for their release: the bits of their tokens.
     held: BTreeSet<u64>,
+    /// Connections whose sessions wait for the log: the bits of their tokens.
+    awaiting_log: BTreeSet<u64>,
     /// Connections that are polled: they were served since the worker slept last.
     awake: Vec<Token>,
     /// Keys of the waits that this round has ended.
@@ -198,6 +200,7 @@ impl<'s> Worker<'s> {
             queued: VecDeque::new(),
             unflushed: Vec::new(),
             held: BTreeSet::new(),
+            awaiting_log: BTreeSet::new(),
             awake: Vec::new(),
             ended_keys: 0,
             unreported_bytes: 0,
@@ -391,6 +394,7 @@ impl<'s> Worker<'s> {
             member.is_monitor = !member.is_monitor;
             note_monitor(&mut self.monitors, token, member.is_monitor);
         }
+        let mut awaits_log = false;
         match turn {
             Turn::Waits => {}
             Turn::HasMore => {
@@ -401,9 +405,14 @@ impl<'s> Worker<'s> {
                 member.connection.note_wait(wait_reason);
                 member.place =
                     self.waiting.begin(wait_reason, token, member.connection.wait_limit());
+                awaits_log = member.connection.awaited_lsn().is_some();
             }
             Turn::Ended(end) => return self.close(token, end),
         }
+        if awaits_log {
+            self.await_durable(token);
+        }
+        let Some(member) = self.connections.get_mut(token) else { return };
         if !member.connection.wants_flush() || member.awaits_room {
             // No flush follows, which would count: input gathers, or output that nobody reads.
             self.unreported_bytes += member.connection.count_memory();
@@ -494,6 +503,9 @@ impl<'s> Worker<'s> {
                 self.counters.output_limit_closes.add(1);
                 tracing::warn!(id, "Client closed for overcoming of output buffer limits.");
             }
+            CloseReason::LogFailed => {
+                tracing::warn!(id, "Closing client whose last writes the failed log may lack");
+            }
             CloseReason::CrossProtocol => tracing::warn!(
                 id,
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or \
@@ -506,6 +518,7 @@ impl<'s> Worker<'s> {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
         self.forget_held(token);
+        self.awaiting_log.remove(&token.to_bits());
         if member.connection.is_monitor() {
             self.shared.monitors.count(self.mailbox, false);
             note_monitor(&mut self.monitors, token, false);

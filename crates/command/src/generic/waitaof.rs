@@ -23,8 +23,9 @@ pub(super) static WAITAOF: Command = Command {
         Arg::integer("numreplicas").within(0, 0),
         Arg::integer("timeout").within(1, 2),
     ],
-    note: "There is no append-only file and there are no replicas: `numlocal` 1 is refused, and \
-           replicas are waited for in vain.",
+    note: "The log is made durable at once for it, whatever `appendfsync` says. There are no \
+           replicas, which are waited for in vain; the first number is then that of the moment at \
+           which the wait began.",
     tips: &["request_policy:all_shards", "response_policy:agg_min"],
     example: "> WAITAOF 0 0 100\n1) (integer) 0\n2) (integer) 0",
     handler: Handler::Session(run),
@@ -43,19 +44,35 @@ fn run(
     let wanted = parse_i64(args.at(2)).filter(|wanted| *wanted >= 0);
     let wanted = wanted.ok_or(CommandError::NOT_POSITIVE)?;
     let timeout = timeout::milliseconds(args, 3, cx.now)?;
-    if local > 0 {
+    let durable = cx.host.durable_lsn();
+    if local > 0 && durable.is_none() {
         return Err(NO_LOG.into());
     }
-    if wanted == 0 || cx.session.executing.is_some() {
-        nobody_has_it(reply);
+    let written = cx.session.written;
+    let answer = match durable {
+        Some(durable) if durable >= written => log_has_it,
+        _ => nobody_has_it,
+    };
+    let is_there = wanted == 0 && (local == 0 || durable.is_some_and(|lsn| lsn >= written));
+    if is_there || cx.session.executing.is_some() {
+        answer(reply);
         return Ok(Next::Done);
     }
-    Err(Wait::new(timeout, nobody_has_it, 0).into())
+    if wanted == 0 {
+        cx.session.durable_wait = Some((written, log_has_it));
+    }
+    Err(Wait::new(timeout, answer, 0).into())
 }
 
 /// Replies with the numbers of files here and of replicas that have the writes.
 fn nobody_has_it(reply: &mut Reply<'_>) {
     reply.array(2);
     reply.integer(0);
+    reply.integer(0);
+}
+
+fn log_has_it(reply: &mut Reply<'_>) {
+    reply.array(2);
+    reply.integer(1);
     reply.integer(0);
 }

@@ -102,6 +102,8 @@ pub enum Wake {
     Served,
     /// The host has what the request asked of it: the request is run again.
     Continued,
+    /// The LSN that the request asked for is durable.
+    Durable,
 }
 
 impl Wait {

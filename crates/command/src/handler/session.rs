@@ -1,7 +1,7 @@
 //! What a session remembers between requests, as far as commands see it.
 
-use base::{DatabaseIndex, UnixMs};
-use resp::{Protocol, RequestView};
+use base::{DatabaseIndex, Lsn, UnixMs};
+use resp::{Protocol, Reply, RequestView};
 
 use crate::generic::migrate::Migration;
 use crate::handler::client_name::ClientNames;
@@ -51,6 +51,10 @@ pub struct SessionState {
     pub replies: Replies,
     /// What the session waits for. Its later requests wait as well.
     pub blocked: Option<Wait>,
+    /// The LSN that it waits for to be durable, and the reply then, while its wait is one for that.
+    pub durable_wait: Option<(Lsn, fn(&mut Reply<'_>))>,
+    /// The last record that the session wrote, or one behind it.
+    pub written: Lsn,
     /// The MIGRATE that the session has underway.
     pub migration: Option<Box<Migration>>,
     /// Whether the session is shown each command that runs.
@@ -165,6 +169,8 @@ impl SessionState {
             source: Box::default(),
             replies: Replies::On,
             blocked: None,
+            durable_wait: None,
+            written: Lsn(0),
             migration: None,
             is_monitor: false,
             no_evict: false,

@@ -12,6 +12,7 @@ mod shared_memory;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use base::Lsn;
 use keyspace::SessionWakeup;
 
 pub use self::clients::{Clients, Pause};
@@ -95,6 +96,11 @@ pub trait Host: Observer {
     /// Lets `duration` pass for the calling thread. For who has no time, nothing.
     fn sleep(&self, duration: Duration) {
         let _ = duration;
+    }
+
+    /// Returns the LSN up to which the log is durable; none where no log is kept.
+    fn durable_lsn(&self) -> Option<Lsn> {
+        None
     }
 
     /// Tells a session that its wait was served, or that it is to run its request itself. Called

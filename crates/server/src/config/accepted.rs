@@ -17,8 +17,6 @@ const SIGNED: &dyn Kind = &Integer { min: i32::MIN as i64, max: i32::MAX as i64 
 const BYTES: &dyn Kind = &Bytes { min: 0, max: i64::MAX as u64 };
 const PROTECTED: &dyn Kind = &OneOf(&["no", "yes", "local"]);
 
-const NO_LOG: &dyn Kind =
-    &Only("Forebay does not write an append-only file: only 'no' is possible");
 const NO_CLUSTER: &dyn Kind = &Only("Forebay does not run as a cluster: only 'no' is possible");
 const NO_TLS_PORT: &dyn Kind = &Only("Forebay does not speak TLS: only 0 is possible");
 const NO_TLS: &dyn Kind = &Only("Forebay does not speak TLS: only 'no' is possible");
@@ -50,10 +48,7 @@ const fn renamed(
 /// All rows of this file.
 pub static ROWS: &[Row] = &[
     // Persistence.
-    row("appendonly", NO_LOG, "no"),
-    row("appendfsync", &OneOf(&["everysec", "always", "no"]), "everysec"),
     fixed("appendfilename", &Text, "appendonly.aof"),
-    fixed("appenddirname", &Text, "appendonlydir"),
     Row {
         name: "dbfilename",
         kind: &Checked::FILE_NAME,

@@ -11,12 +11,13 @@ use keyspace::{EvictionPolicy, ExportVersion};
 use tracing::level_filters::LevelFilter;
 
 use super::kind::{
-    Addresses, Bytes, BytesOrPercent, Choice, Clamped, Flag, Integer, OneOf, OomScores,
+    Addresses, Bytes, BytesOrPercent, Checked, Choice, Clamped, Flag, Integer, OneOf, OomScores,
     OutputLimit, OutputLimits, Percentiles, Permissions, PowerOfTwo, SaveSchedule, Share,
     ShutdownModes, Text, Time, Typed, Version, Words,
 };
 use super::row::{Row, When};
 use super::settings::{Allowed, Derived};
+use crate::durability::SyncPolicy;
 use crate::huge_pages::HugePageMode;
 use crate::worker::polling::PollMode;
 
@@ -384,8 +385,21 @@ options! {
         limit: Duration = "busy-poll-us",
             Time { of: Duration::from_micros, min: 0, max: 10_000 }, "100";
     }
-    /// What would be written to disk.
+    /// What is written to disk.
     persistence: Persistence {
+        /// Write all changes to an append-only file, from which the data are made again at the next
+        /// start. By CONFIG SET it can be turned on only while there are no keys.
+        keeps_log: bool = "appendonly", Flag, "no";
+        /// When the append-only file is made durable: `always` before the reply to a write leaves,
+        /// `everysec` each second, `no` when the system sees fit.
+        sync_policy: SyncPolicy = "appendfsync", Choice::<SyncPolicy>::of_all(), "everysec";
+        /// The folder of the append-only file, in `dir`; one server at a time may use it.
+        log_directory: String = "appenddirname", Checked::FOLDER_NAME, "appendonlydir",
+            when: When::Start;
+        /// Bytes of one file of the append-only file. The next one is zeroed ahead of its use, so
+        /// that up to twice as many are taken on disk.
+        log_segment_bytes: u64 = "append-segment-size",
+            Bytes { min: 64 << 10, max: 1 << 40 }, "67108864", when: When::Start;
         /// Seconds and changes after which a snapshot is written; kept, warned of, not acted on, by
         /// SHUTDOWN neither.
         schedule: String = "save", SaveSchedule, "";

@@ -26,6 +26,9 @@ impl Connection {
     pub fn flush(&mut self, context: &mut WorkerContext<'_, '_>) -> Flushed {
         self.is_held = self.awaits_release(context);
         if self.is_held {
+            if context.shared.durability.has_failed() {
+                return Flushed::Ended(CloseReason::LogFailed);
+            }
             self.report_output();
             return self.check_output(context).map_or_else(Flushed::Ended, |()| Flushed::Held);
         }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use base::Lsn;
 use command::Wake;
 use resp::{Decoder, Requests, encode_command};
 
@@ -73,6 +74,11 @@ impl Connection {
         self.session.state.blocked.and_then(|blocked| blocked.timeout)
     }
 
+    /// Returns the LSN that its blocking command waits for to be durable.
+    pub fn awaited_lsn(&self) -> Option<Lsn> {
+        self.session.state.durable_wait.map(|(lsn, _)| lsn)
+    }
+
     /// Returns whether it is to be shown what all sessions do.
     #[inline]
     pub fn is_monitor(&self) -> bool {
@@ -112,7 +118,7 @@ impl Connection {
     ) -> Result<bool, CloseReason> {
         let expected = match wake {
             Wake::Continued => WaitReason::Server,
-            Wake::TimedOut | Wake::Refused | Wake::Served => WaitReason::Blocked,
+            Wake::TimedOut | Wake::Refused | Wake::Served | Wake::Durable => WaitReason::Blocked,
         };
         if self.wait_reason != Some(expected) || self.is_closing {
             return Ok(false);
@@ -123,6 +129,7 @@ impl Connection {
         let release = engine.wake(&mut self.session, wake, &mut self.output, context.execution);
         let Some(release) = release else { return Ok(false) };
         self.release = self.release.max(release);
+        self.session.state.written = self.session.state.written.max(release.lsn);
         self.end_wait();
         if self.output.is_over_limit() {
             return Err(CloseReason::OutputLimit);

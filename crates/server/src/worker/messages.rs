@@ -50,6 +50,7 @@ impl Worker<'_> {
             self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
         }
         self.mailbox.hold_replies(true);
+        self.shared.durability.wake();
         if !member.connection.awaits_release(&context!(self)) {
             // The gate has moved on in between, and its mover may have seen nothing held.
             self.mailbox.post(Message::Released);
@@ -70,6 +71,7 @@ impl Worker<'_> {
         for token in self.flush_held() {
             self.queue_turn(token);
         }
+        self.end_log_waits();
     }
 
     /// Sends the replies that were held and may leave, and returns whose they were; the others are
@@ -86,6 +88,37 @@ impl Worker<'_> {
         }
         held.retain(|token| !self.held.contains(&token.to_bits()));
         held
+    }
+
+    /// Has the connection of `token`, which has begun to wait for the log, go on when that is
+    /// durable; it is made so now.
+    pub(super) fn await_durable(&mut self, token: Token) {
+        self.awaiting_log.insert(token.to_bits());
+        self.mailbox.hold_replies(true);
+        self.shared.durability.want_sync();
+        // The log may have moved on in between, and its thread have seen nobody wait.
+        self.mailbox.post(Message::Released);
+    }
+
+    /// Ends the waits for what is durable by now.
+    pub(super) fn end_log_waits(&mut self) {
+        if self.awaiting_log.is_empty() {
+            return;
+        }
+        self.mailbox.hold_replies(true);
+        let durable = self.shared.durability.durable_lsn();
+        for bits in self.awaiting_log.clone() {
+            let token = Token::from_bits(bits).0;
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            let Some(lsn) = member.connection.awaited_lsn() else {
+                self.awaiting_log.remove(&bits);
+                continue;
+            };
+            if durable.is_some_and(|durable| durable >= lsn) && member.connection.claim() {
+                self.awaiting_log.remove(&bits);
+                self.go_on(token, Wake::Durable);
+            }
+        }
     }
 
     /// Shows the monitors what has run, and closes those that read too slowly.

@@ -21,6 +21,7 @@ const ROWS: &[Row] = &[
     // Its tests measure what is allocated.
     Row { name: "rdb", may_use: &["base", "collections"], tests_may_use: &["sys"] },
     row("effects", &["base"]),
+    row("wal", &["base"]),
     row("policy", &["base"]),
     over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects"]),
     Row {
@@ -58,6 +59,7 @@ const ROWS: &[Row] = &[
             "resp",
             "collections",
             "effects",
+            "wal",
             "keyspace",
             "command",
             "engine",

@@ -134,6 +134,12 @@ impl Typed<String> for Text {
     }
 }
 
+impl Typed<String> for Checked {
+    fn value(&self, canonical: &str) -> String {
+        canonical.to_owned()
+    }
+}
+
 impl Typed<PathBuf> for Text {
     fn value(&self, canonical: &str) -> PathBuf {
         PathBuf::from(canonical)
@@ -163,6 +169,17 @@ impl Checked {
             is_path.then_some("dbfilename can't be a path, just a filename")
         },
         values: "the name of a file",
+    };
+    /// The name of a folder, without one above it.
+    pub const FOLDER_NAME: Checked = Checked {
+        fault: |text| {
+            let is_path = text.contains(['/', '\\']);
+            match text {
+                "" => Some("appenddirname can't be empty"),
+                _ => is_path.then_some("appenddirname can't be a path, just a dirname"),
+            }
+        },
+        values: "the name of a folder",
     };
     /// The name of a host, or none.
     pub const HOST_NAME: Checked = Checked {

@@ -1,0 +1,319 @@
+//! The log of an instance: whether it is kept, how far it has come, and who waits for it.
+//!
+//! *Layout*: `log_thread.rs` is the thread that writes it and makes it durable, `recovery.rs` what
+//! happens with a log when a server starts, `inspection.rs` what `forebay check` says of one.
+//!
+//! Without a log nothing of this is on the way of a request: there is no consumer, and the gate for
+//! replies is open. With one, a write does nothing more than without: its record is in the backlog,
+//! from which the log thread takes all there is. Replies wait at the gate (`engine::ReleaseGate`),
+//! under `always` until their records are durable, else where the thread is too far behind.
+
+pub mod inspection;
+mod log_thread;
+mod recovery;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::{DatabaseIndex, Lsn};
+use effects::{Consumer, WriteRefusal};
+use runtime::Runtime;
+
+use crate::config::kind::Named;
+use crate::config::options::Settings;
+
+pub use log_thread::LogThread;
+pub use recovery::{OpenLog, recover};
+
+/// Records that the log thread has not taken, in bytes, behind which no write is admitted. They are
+/// in memory, and replies are held long before: this is for writers whose replies nobody holds.
+const UNTAKEN_BYTES_MAX: u64 = 256 << 20;
+/// Records that have not been written, in bytes, behind which replies are held unless the log is
+/// made durable for each of them anyway: the clients that write are as slow as the disk then.
+const UNWRITTEN_BYTES_MAX: u64 = 32 << 20;
+
+/// When the log is made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Each second.
+    EverySecond,
+    /// Before the reply to a write leaves.
+    Always,
+    /// When the system sees fit, but at the end and where WAITAOF asks for it.
+    Never,
+}
+
+impl Named for SyncPolicy {
+    const ALL: &'static [SyncPolicy] =
+        &[SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::Never];
+
+    fn name(self) -> &'static str {
+        match self {
+            SyncPolicy::Always => "always",
+            SyncPolicy::EverySecond => "everysec",
+            SyncPolicy::Never => "no",
+        }
+    }
+}
+
+/// What the threads of a server share of its log.
+#[derive(Default)]
+pub struct Durability {
+    progress: Progress,
+    orders: Mutex<Orders>,
+    /// An order has been carried out.
+    done: Condvar,
+    wakeup: Wakeup,
+}
+
+/// What the log thread is to do beside writing.
+#[derive(Default)]
+struct Orders {
+    /// Write this log from now on.
+    begin: Option<Box<RunningLog>>,
+    /// Write none from now on.
+    ends: bool,
+    /// And end.
+    exits: bool,
+}
+
+/// A log and where it takes records from.
+struct RunningLog {
+    log: OpenLog,
+    consumer: Consumer,
+}
+
+/// How far the log has come, and what was counted on the way.
+#[derive(Default)]
+pub struct Progress {
+    is_on: AtomicBool,
+    has_failed: AtomicBool,
+    is_full: AtomicBool,
+    written: AtomicU64,
+    durable: AtomicU64,
+    /// A sync is wanted before its time.
+    sync_wanted: AtomicBool,
+    begun_at: AtomicU64,
+    syncs: AtomicU64,
+    delayed_syncs: AtomicU64,
+    frames: AtomicU64,
+    file_bytes: AtomicU64,
+}
+
+/// What INFO says of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// It is kept.
+    pub is_on: bool,
+    /// The last write, or the last sync, went well.
+    pub is_well: bool,
+    /// The LSN behind what is written.
+    pub written: u64,
+    /// The LSN behind what is durable.
+    pub durable: u64,
+    /// The LSN that it had come to when the server began to write it.
+    pub begun_at: u64,
+    /// How often it was made durable.
+    pub syncs: u64,
+    /// Syncs that took longer than the time to the next one.
+    pub delayed_syncs: u64,
+    /// Frames written.
+    pub frames: u64,
+    /// Bytes written, those around the payloads included.
+    pub file_bytes: u64,
+}
+
+impl Durability {
+    /// Has `log` written from now on, with what happens in `runtime` behind it. To be called before
+    /// anything happens there; the log thread begins when it runs.
+    pub fn begin(&self, log: OpenLog, runtime: &Runtime) {
+        let consumer = runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX);
+        self.hand_over(log, consumer, runtime);
+    }
+
+    fn hand_over(&self, log: OpenLog, consumer: Consumer, runtime: &Runtime) {
+        let lsn = consumer.position();
+        assert_eq!(lsn.0, log.writer.lsn(), "the log goes on where the stream begins");
+        let progress = &self.progress;
+        for position in [&progress.written, &progress.durable, &progress.begun_at] {
+            position.store(lsn.0, Ordering::SeqCst);
+        }
+        progress.has_failed.store(false, Ordering::Relaxed);
+        progress.is_full.store(false, Ordering::Relaxed);
+        // Until the thread runs, and sets it as the policy asks.
+        runtime.engine().gate().set(lsn);
+        progress.is_on.store(true, Ordering::SeqCst);
+        self.orders().begin = Some(Box::new(RunningLog { log, consumer }));
+        self.wakeup.wake();
+    }
+
+    /// Begins to keep a log, in place of any that is there, while the server runs. There is no
+    /// snapshot that it could go on from, so that there must be no data.
+    ///
+    /// # Errors
+    /// A sentence that says why not; nothing has changed then.
+    pub fn turn_on(&self, settings: &Settings, runtime: &Runtime) -> Result<(), String> {
+        let folder = recovery::open_folder(settings)?;
+        runtime.keep_changes(true);
+        let consumer = {
+            let mut guard = runtime.keyspace().lock_all();
+            let databases = 0..runtime.keyspace().database_count() as u8;
+            let count = |index| guard.access().key_count(DatabaseIndex(index));
+            let is_empty = databases.map(count).all(|keys| keys == 0);
+            is_empty.then(|| runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX))
+        };
+        let begun = consumer.ok_or_else(|| NOT_EMPTY.to_owned()).and_then(|consumer| {
+            let log = folder.begin_anew(settings, runtime, consumer.position())?;
+            Ok((log, consumer))
+        });
+        match begun {
+            Ok((log, consumer)) => self.hand_over(log, consumer, runtime),
+            Err(reason) => {
+                keep_changes_for_others(settings, runtime);
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the log in order, and returns once that is done. What waits for it goes on.
+    pub fn turn_off(&self, settings: &Settings, runtime: &Runtime) {
+        let mut orders = self.orders();
+        orders.ends = true;
+        self.wakeup.wake();
+        while orders.ends {
+            orders = self.done.wait(orders).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(orders);
+        keep_changes_for_others(settings, runtime);
+    }
+
+    /// Ends the log, if one is kept, and its thread. To be called when nothing is written any more.
+    pub fn end(&self) {
+        self.orders().exits = true;
+        self.wakeup.wake();
+    }
+
+    /// Returns whether a log is kept.
+    pub fn is_on(&self) -> bool {
+        self.progress.is_on.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the log cannot be written any more: who waits for it waits in vain.
+    pub fn has_failed(&self) -> bool {
+        self.progress.has_failed.load(Ordering::SeqCst)
+    }
+
+    /// Returns the LSN up to which the log is durable; none where none is kept.
+    pub fn durable_lsn(&self) -> Option<Lsn> {
+        self.is_on().then(|| Lsn(self.progress.durable.load(Ordering::SeqCst)))
+    }
+
+    /// Has the log thread look for records now.
+    pub fn wake(&self) {
+        self.wakeup.wake();
+    }
+
+    /// Has the log made durable now, whatever the policy is.
+    pub fn want_sync(&self) {
+        self.progress.sync_wanted.store(true, Ordering::SeqCst);
+        self.wakeup.wake();
+    }
+
+    /// Has the log thread look for records where there are any, for a thread that looks each now
+    /// and then: one whose clients get their replies at once tells nobody that it has written.
+    pub fn check(&self, runtime: &Runtime) {
+        if !self.is_on() {
+            return;
+        }
+        let latest = runtime.kept_backlog().map_or(0, |backlog| backlog.extent().end.0);
+        if latest > self.progress.written.load(Ordering::Relaxed) {
+            self.wakeup.wake();
+        }
+    }
+
+    /// Returns what INFO says.
+    pub fn report(&self) -> LogReport {
+        let progress = &self.progress;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let is_well = |flag: &AtomicBool| !flag.load(Ordering::Relaxed);
+        LogReport {
+            is_on: self.is_on(),
+            is_well: is_well(&progress.has_failed) && is_well(&progress.is_full),
+            written: count(&progress.written),
+            durable: count(&progress.durable),
+            begun_at: count(&progress.begun_at),
+            syncs: count(&progress.syncs),
+            delayed_syncs: count(&progress.delayed_syncs),
+            frames: count(&progress.frames),
+            file_bytes: count(&progress.file_bytes),
+        }
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        // Each change is one assignment.
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const NOT_EMPTY: &str = "the log can only be turned on while there are no keys: there is no \
+                         snapshot yet that it could go on from";
+
+/// Keeps the changes only where an option asks for that by itself.
+fn keep_changes_for_others(settings: &Settings, runtime: &Runtime) {
+    let is_kept = settings.instance.effect_backlog_bytes >= effects::BACKLOG_BYTES_MIN;
+    runtime.keep_changes(is_kept);
+}
+
+/// Has writes refused for `reason`, or not any more.
+fn refuse(runtime: &Runtime, reason: WriteRefusal, is_refused: bool) {
+    let admission = runtime.keyspace().admission();
+    match is_refused {
+        true => admission.refuse(reason),
+        false => admission.allow(reason),
+    }
+}
+
+/// Wakes the log thread. Costs one exchange while the thread is awake.
+#[derive(Default)]
+struct Wakeup {
+    is_woken: AtomicBool,
+    is_sleeping: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Wakeup {
+    fn wake(&self) {
+        // SYNC POINT: woken before a look at the sleeper. Pairs with the store in `wait`.
+        self.is_woken.store(true, Ordering::SeqCst);
+        if self.is_sleeping.load(Ordering::SeqCst) {
+            // Taken so that the thread is asleep, or has not looked yet.
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_one();
+        }
+    }
+
+    /// Sleeps until it is woken, or `limit` has passed.
+    fn wait(&self, limit: Option<Duration>) {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SYNC POINT: asleep before a look at what woke it, so that who wakes either sees the flag
+        // or is seen here. Pairs with the store in `wake`.
+        self.is_sleeping.store(true, Ordering::SeqCst);
+        while !self.is_woken.load(Ordering::SeqCst) {
+            guard = match limit {
+                None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(limit) => {
+                    let waited = self.changed.wait_timeout(guard, limit);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                    break;
+                }
+            };
+        }
+        self.is_sleeping.store(false, Ordering::SeqCst);
+        self.is_woken.store(false, Ordering::SeqCst);
+    }
+}

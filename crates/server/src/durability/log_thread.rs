@@ -1,0 +1,309 @@
+//! The log thread: takes all records that there are, writes them as one frame, makes them durable
+//! and lets those go on who wait for that. There is no timer: what one sync makes durable is what
+//! gathered during the one before.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+use base::Lsn;
+use effects::{Consumer, WriteRefusal};
+use wal::{LogFile, Storage, WriteError, Writer};
+
+use super::{OpenLog, RunningLog, SyncPolicy, UNWRITTEN_BYTES_MAX, refuse};
+use crate::server_state::ServerState;
+
+/// The most bytes of records in one frame, but for a record that is longer.
+const FRAME_BYTES_MAX: usize = 8 << 20;
+/// How long a buffer is kept for the next frame.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+/// How often a full disk is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked for records while they come and nobody waits for them.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Looks without any record behind which the thread sleeps until it is woken.
+const QUIET_LOOKS: u32 = 50;
+/// How often the log is made durable under `everysec`.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The log thread's own state.
+pub struct LogThread {
+    shared: Arc<ServerState>,
+    log: Option<Box<Log>>,
+}
+
+/// A log that is written.
+struct Log {
+    storage: Arc<dyn Storage>,
+    _lock: wal::Lock,
+    segment_bytes: u64,
+    /// None once it has failed.
+    writer: Option<Writer>,
+    consumer: Consumer,
+    /// Records that are to be written.
+    records: Vec<u8>,
+    synced_at: Duration,
+    quiet_looks: u32,
+    spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
+}
+
+impl LogThread {
+    /// Returns the thread of `shared`, which writes nothing yet.
+    pub fn new(shared: Arc<ServerState>) -> LogThread {
+        LogThread { shared, log: None }
+    }
+
+    /// Runs until it is told to end.
+    pub fn run(mut self) {
+        loop {
+            if self.obey() {
+                return;
+            }
+            if sys::crash::has_begun() {
+                sys::crash::wait_for_the_end();
+            }
+            let patience = self.log.as_mut().and_then(|log| log.step(&self.shared));
+            match patience {
+                Some(Duration::ZERO) => {}
+                patience => self.shared.durability.wakeup.wait(patience),
+            }
+        }
+    }
+
+    /// Does what it was told to; returns whether that is to end.
+    fn obey(&mut self) -> bool {
+        let durability = &self.shared.durability;
+        let (begin, ends, exits) = {
+            let mut orders = durability.orders();
+            (orders.begin.take(), orders.ends, orders.exits)
+        };
+        if let Some(begin) = begin {
+            self.log = Some(Box::new(Log::new(*begin)));
+        }
+        if (ends || exits)
+            && let Some(log) = self.log.take()
+        {
+            log.end(&self.shared);
+        }
+        if ends {
+            durability.orders().ends = false;
+            durability.done.notify_all();
+        }
+        exits
+    }
+}
+
+impl Log {
+    fn new(RunningLog { log, consumer }: RunningLog) -> Log {
+        let OpenLog { storage, lock, writer, segment_bytes } = log;
+        Log {
+            storage,
+            _lock: lock,
+            segment_bytes,
+            writer: Some(writer),
+            consumer,
+            records: Vec::new(),
+            synced_at: sys::clock::monotonic(),
+            quiet_looks: 0,
+            spare: None,
+        }
+    }
+
+    /// Writes what there is and makes it durable where it is time; returns how long nothing is to
+    /// be done, for ever if none.
+    fn step(&mut self, shared: &ServerState) -> Option<Duration> {
+        self.writer.as_ref()?;
+        let policy = shared.settings().persistence.sync_policy;
+        let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
+        let written = self.write(shared);
+        if matches!(written, Err(WriteError::Full(_))) {
+            if is_wanted {
+                shared.durability.progress.sync_wanted.store(true, Ordering::SeqCst);
+            }
+            self.publish(policy, shared);
+            return Some(RETRY_INTERVAL);
+        }
+        let had_records = matches!(written, Ok(true));
+        let synced = written.and_then(|_| self.sync(policy, is_wanted, shared));
+        if let Err(WriteError::Full(error) | WriteError::Failed(error)) = synced {
+            self.fail(&error, shared);
+            return None;
+        }
+        self.publish(policy, shared);
+        self.keep_spare();
+        self.patience(policy, had_records)
+    }
+
+    /// Writes one frame of what there is; returns whether there was anything.
+    fn write(&mut self, shared: &ServerState) -> Result<bool, WriteError> {
+        if self.records.is_empty() {
+            let read = self.consumer.read(FRAME_BYTES_MAX, &mut self.records);
+            read.expect("records are kept for a consumer that is waited for");
+        }
+        if self.records.is_empty() {
+            return Ok(false);
+        }
+        let writer = self.writer.as_mut().expect("it has not failed");
+        let appended = writer.append(&self.records);
+        let progress = &shared.durability.progress;
+        let is_full = matches!(appended, Err(WriteError::Full(_)));
+        if progress.is_full.swap(is_full, Ordering::Relaxed) != is_full {
+            match &appended {
+                Err(error) => tracing::warn!(%error, "Error writing to the AOF file"),
+                Ok(()) => {
+                    tracing::warn!("AOF write error looks solved. The server can write again.")
+                }
+            }
+            refuse(&shared.runtime, WriteRefusal::DiskFull, is_full);
+        }
+        appended?;
+        progress.frames.fetch_add(1, Ordering::Relaxed);
+        progress.file_bytes.fetch_add(wal::frame_bytes(self.records.len()), Ordering::Relaxed);
+        self.records.clear();
+        self.records.shrink_to(BUFFER_BYTES_KEPT);
+        Ok(true)
+    }
+
+    fn sync(
+        &mut self,
+        policy: SyncPolicy,
+        is_wanted: bool,
+        shared: &ServerState,
+    ) -> Result<(), WriteError> {
+        let writer = self.writer.as_mut().expect("it has not failed");
+        if writer.durable_lsn() == writer.lsn() {
+            return Ok(());
+        }
+        let begun = sys::clock::monotonic();
+        let is_due = match policy {
+            SyncPolicy::Always => true,
+            SyncPolicy::EverySecond => begun - self.synced_at >= SYNC_INTERVAL,
+            SyncPolicy::Never => false,
+        };
+        if !is_due && !is_wanted {
+            return Ok(());
+        }
+        writer.sync()?;
+        let ended = sys::clock::monotonic();
+        let progress = &shared.durability.progress;
+        progress.syncs.fetch_add(1, Ordering::Relaxed);
+        if ended - begun > SYNC_INTERVAL {
+            progress.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        self.synced_at = begun;
+        Ok(())
+    }
+
+    /// Tells all who wait how far the log has come.
+    fn publish(&self, policy: SyncPolicy, shared: &ServerState) {
+        let writer = self.writer.as_ref().expect("it has not failed");
+        let progress = &shared.durability.progress;
+        progress.written.store(writer.lsn(), Ordering::SeqCst);
+        progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
+        let released = match policy {
+            SyncPolicy::Always => writer.durable_lsn(),
+            SyncPolicy::EverySecond | SyncPolicy::Never => writer.lsn() + UNWRITTEN_BYTES_MAX,
+        };
+        shared.release_replies(Some(Lsn(released)));
+    }
+
+    /// Never writes again: nobody knows what of the last bytes is on the disk. Replies that wait
+    /// will never leave; who waits for them is told by the end of the connection that what was
+    /// asked may have happened or not.
+    fn fail(&mut self, error: &std::io::Error, shared: &ServerState) {
+        tracing::error!(
+            %error,
+            "The append-only file cannot be written or made durable any more; no write is taken \
+             until the server is started again"
+        );
+        refuse(&shared.runtime, WriteRefusal::LogFailed, true);
+        shared.durability.progress.has_failed.store(true, Ordering::SeqCst);
+        self.writer = None;
+        self.records = Vec::new();
+        shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
+    }
+
+    /// Has the next segment prepared, by a thread that nobody waits for.
+    fn keep_spare(&mut self) {
+        let writer = self.writer.as_mut().expect("it has not failed");
+        if let Some(receiver) = &self.spare {
+            match receiver.try_recv() {
+                Err(TryRecvError::Empty) => return,
+                Ok(Ok(spare)) => writer.offer_spare(spare),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "The next segment of the log cannot be prepared")
+                }
+                Err(TryRecvError::Disconnected) => {}
+            }
+            self.spare = None;
+            return;
+        }
+        if !writer.wants_spare() {
+            return;
+        }
+        let (sender, receiver) = channel();
+        let (storage, segment_bytes) = (Arc::clone(&self.storage), self.segment_bytes);
+        let prepare = move || {
+            // Who does not want it any more has ended.
+            let _ = sender.send(wal::prepare_spare(&*storage, segment_bytes));
+        };
+        let started = std::thread::Builder::new().name("log-spare".to_owned()).spawn(prepare);
+        match started {
+            Ok(_) => self.spare = Some(receiver),
+            // The writer makes a segment itself, more slowly.
+            Err(error) => tracing::warn!(%error, "No thread for the next segment of the log"),
+        }
+    }
+
+    fn patience(&mut self, policy: SyncPolicy, had_records: bool) -> Option<Duration> {
+        let writer = self.writer.as_ref().expect("it has not failed");
+        self.quiet_looks = if had_records { 0 } else { self.quiet_looks.saturating_add(1) };
+        if policy == SyncPolicy::Always {
+            return had_records.then_some(Duration::ZERO);
+        }
+        if self.quiet_looks < QUIET_LOOKS {
+            return Some(LOOK_INTERVAL);
+        }
+        let is_dirty = writer.durable_lsn() < writer.lsn() && policy == SyncPolicy::EverySecond;
+        let since = sys::clock::monotonic() - self.synced_at;
+        is_dirty.then(|| SYNC_INTERVAL.saturating_sub(since).max(LOOK_INTERVAL))
+    }
+
+    /// Writes what is left, makes it durable and lets everybody go on.
+    fn end(mut self, shared: &ServerState) {
+        let ended = self.finish(shared);
+        let durability = &shared.durability;
+        durability.progress.is_on.store(false, Ordering::SeqCst);
+        if let Err(error) = ended {
+            tracing::error!(%error, "The end of the append-only file may be lost");
+            // Replies that wait for it tell of what is not there.
+            durability.progress.has_failed.store(true, Ordering::SeqCst);
+            shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
+        }
+        // Before the others: while the consumer is there records are kept for it.
+        drop(self);
+        for reason in [WriteRefusal::DiskFull, WriteRefusal::LogFailed] {
+            refuse(&shared.runtime, reason, false);
+        }
+        shared.release_replies(None);
+    }
+
+    fn finish(&mut self, shared: &ServerState) -> Result<(), WriteError> {
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        while self.write(shared)? {}
+        let mut writer = self.writer.take().expect("it has not failed");
+        writer.sync()?;
+        let progress = &shared.durability.progress;
+        progress.syncs.fetch_add(1, Ordering::Relaxed);
+        progress.written.store(writer.lsn(), Ordering::SeqCst);
+        progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
+        if let Some(receiver) = self.spare.take() {
+            // It is in the way of a later one until it is made.
+            drop(receiver.recv());
+        }
+        writer.close()
+    }
+}

@@ -1,0 +1,228 @@
+//! What happens with a log when a server starts: the data are made from it, before anybody can
+//! connect, and it is opened to be gone on with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use base::Lsn;
+use effects::RecordView;
+use engine::Applier;
+use runtime::Runtime;
+use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
+
+use crate::config::base_text;
+use crate::config::options::Settings;
+
+/// How often the log says how far the data have come.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a file that Redis writes ends with: its log is a list of files with this one as an index.
+const REDIS_MANIFEST_SUFFIX: &str = ".manifest";
+
+/// A log to be written, and the claim to its folder.
+pub struct OpenLog {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) lock: wal::Lock,
+    pub(super) writer: Writer,
+    pub(super) segment_bytes: u64,
+}
+
+impl fmt::Debug for OpenLog {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "OpenLog({})", self.writer.lsn())
+    }
+}
+
+/// Makes the data of `runtime`, which has none, from what is on disk, and opens the log. The stream
+/// of `runtime` goes on where the log ends.
+///
+/// # Errors
+/// A sentence that says why the server cannot start.
+pub fn recover(settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
+    open_folder(settings)?.recover(settings, runtime)
+}
+
+/// The folder of a log, claimed.
+pub struct Folder {
+    pub(super) path: PathBuf,
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) lock: wal::Lock,
+}
+
+/// Opens the folder of the log and claims it.
+///
+/// # Errors
+/// A sentence that says why not.
+pub fn open_folder(settings: &Settings) -> Result<Folder, String> {
+    let path = settings.daemon.directory.join(&settings.persistence.log_directory);
+    let failed = |what: &str, error: io::Error| {
+        format!(
+            "Can't {what} the append-only directory '{}': {}",
+            path.display(),
+            base_text(&error)
+        )
+    };
+    let directory = Directory::open(&path).map_err(|error| failed("open or create", error))?;
+    let lock = directory.lock().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => format!(
+            "Another server uses the append-only directory '{}': one directory is for one server",
+            path.display()
+        ),
+        _ => failed("lock", error),
+    })?;
+    let names = directory.list().map_err(|error| failed("read", error))?;
+    if let Some(name) = names.iter().find(|name| name.ends_with(REDIS_MANIFEST_SUFFIX)) {
+        return Err(format!(
+            "'{}' has an append-only file of Redis ({name}), which is not read: choose another \
+             appenddirname",
+            path.display()
+        ));
+    }
+    Ok(Folder { path, storage: Arc::new(directory), lock })
+}
+
+/// Loads the snapshot, if there is one, and returns the LSN that the data stand for then. The log
+/// goes on from there.
+///
+/// # Errors
+/// A sentence that says why it cannot be loaded.
+fn load_snapshot(_settings: &Settings, _runtime: &Runtime) -> Result<Lsn, String> {
+    // No snapshot is written yet: the data stand for the beginning.
+    Ok(Lsn(0))
+}
+
+impl Folder {
+    pub(super) fn recover(self, settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
+        let snapshot = load_snapshot(settings, runtime)?;
+        let begun = sys::clock::monotonic();
+        let end = self.replay(snapshot, runtime)?;
+        if end.torn_bytes > 0 {
+            tracing::warn!(
+                bytes = end.torn_bytes,
+                segment = end.segment.as_deref().unwrap_or_default(),
+                offset = end.offset,
+                "The append-only file ends in what was never durable, which is cut"
+            );
+        }
+        let took = (sys::clock::monotonic() - begun).as_secs_f64();
+        if end.lsn > snapshot.0 {
+            tracing::info!("DB loaded from append only file: {took:.3} seconds");
+        }
+        let is_used = end.segment.is_some() && end.lsn >= snapshot.0;
+        let log = match is_used {
+            true => {
+                let options = writer_options(settings, runtime)?;
+                let writer = Writer::resume(Arc::clone(&self.storage), &end, options);
+                self.opened(writer, settings)?
+            }
+            false if snapshot > Lsn(0) => {
+                self.begin(settings, runtime, snapshot, Begin::Snapshot)?
+            }
+            false => self.begin(settings, runtime, snapshot, Begin::Nothing)?,
+        };
+        runtime.begin_stream_at(Lsn(log.writer.lsn()));
+        runtime.reset_counters();
+        Ok(log)
+    }
+
+    /// Begins an empty log at `lsn`, in place of any that is there.
+    pub(super) fn begin_anew(
+        self,
+        settings: &Settings,
+        runtime: &Runtime,
+        lsn: Lsn,
+    ) -> Result<OpenLog, String> {
+        self.begin(settings, runtime, lsn, Begin::Nothing)
+    }
+
+    fn begin(
+        self,
+        settings: &Settings,
+        runtime: &Runtime,
+        lsn: Lsn,
+        begin: Begin,
+    ) -> Result<OpenLog, String> {
+        let options = writer_options(settings, runtime)?;
+        let writer = Writer::begin(Arc::clone(&self.storage), lsn.0, begin, options);
+        self.opened(writer, settings)
+    }
+
+    fn opened(
+        self,
+        writer: Result<Writer, wal::WriteError>,
+        settings: &Settings,
+    ) -> Result<OpenLog, String> {
+        let writer = writer.map_err(|error| {
+            let (wal::WriteError::Full(error) | wal::WriteError::Failed(error)) = error;
+            format!(
+                "Can't write the append-only file in '{}': {}",
+                self.path.display(),
+                base_text(&error)
+            )
+        })?;
+        let segment_bytes = settings.persistence.log_segment_bytes;
+        Ok(OpenLog { storage: self.storage, lock: self.lock, writer, segment_bytes })
+    }
+
+    /// Applies all records of the log behind `snapshot`; returns where the log ends.
+    fn replay(&self, snapshot: Lsn, runtime: &Runtime) -> Result<LogEnd, String> {
+        let failed = |error: &dyn fmt::Display| {
+            format!(
+                "The append-only file in '{}' cannot be read: {error}. 'forebay check' says more",
+                self.path.display()
+            )
+        };
+        let mut reader = Reader::open(Arc::clone(&self.storage)).map_err(|error| failed(&error))?;
+        let (mut applier, mut payload) = (Applier::new(), Vec::new());
+        let mut told_at = sys::clock::monotonic();
+        let mut is_first = true;
+        loop {
+            let frame = reader.next(&mut payload).map_err(|error| failed(&error))?;
+            if std::mem::take(&mut is_first) {
+                self.check_begin(&reader, snapshot)?;
+            }
+            let Some(frame) = frame else { break };
+            let mut rest = payload.as_slice();
+            while !rest.is_empty() {
+                let record = RecordView::read(rest).map_err(|error| failed(&error))?;
+                if record.header().lsn > snapshot {
+                    let applied = runtime.engine().replay(&mut applier, &record);
+                    applied.map_err(|error| {
+                        failed(&format_args!("LSN {}: {error}", record.header().lsn.0))
+                    })?;
+                }
+                rest = &rest[record.header().length as usize..];
+            }
+            let now = sys::clock::monotonic();
+            if now - told_at >= PROGRESS_INTERVAL {
+                told_at = now;
+                tracing::info!(lsn = frame.end_lsn, "Loading the append-only file");
+            }
+        }
+        Ok(reader.end())
+    }
+
+    /// Refuses a log that begins behind what the data stand for: something would be missing.
+    fn check_begin(&self, reader: &Reader, snapshot: Lsn) -> Result<(), String> {
+        let Some(first) = reader.segments().first() else { return Ok(()) };
+        if first.begins || first.lsn <= snapshot.0 {
+            return Ok(());
+        }
+        Err(format!(
+            "The append-only file in '{}' begins at LSN {}, but the data stand for LSN {}: what \
+             happened between is missing",
+            self.path.display(),
+            first.lsn,
+            snapshot.0
+        ))
+    }
+}
+
+fn writer_options(settings: &Settings, runtime: &Runtime) -> Result<WriterOptions, String> {
+    let mut salt = [0; 4];
+    runtime.fill_randomly(&mut salt).map_err(|error| format!("no randomness: {error}"))?;
+    let segment_bytes = settings.persistence.log_segment_bytes;
+    Ok(WriterOptions { segment_bytes, term: 0, salt: u32::from_le_bytes(salt) })
+}

@@ -1,0 +1,130 @@
+//! A folder of the file system that keeps a log.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::storage::{Lock, LogFile, Storage};
+
+/// The file that is locked while a process uses the folder.
+const LOCK_NAME: &str = "lock";
+/// Only this user reads what clients wrote.
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+/// A folder, by the path that it had when it was opened.
+pub struct Directory {
+    path: PathBuf,
+    /// The folder itself, to be synced.
+    handle: File,
+}
+
+impl Directory {
+    /// Opens the folder at `path`, which is made if it is not there; its parent is.
+    ///
+    /// # Errors
+    /// When it cannot be made or opened.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        // Later changes of the working directory do not matter.
+        let path = std::path::absolute(path)?;
+        match fs::DirBuilder::new().mode(FOLDER_MODE).create(&path) {
+            Ok(()) => {
+                if let Some(parent) = path.parent() {
+                    File::open(parent)?.sync_all()?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        Directory::open_existing(&path)
+    }
+
+    /// Opens the folder at `path`.
+    ///
+    /// # Errors
+    /// When it is not there, or is no folder.
+    pub fn open_existing(path: &Path) -> io::Result<Directory> {
+        let path = std::path::absolute(path)?;
+        let handle = File::open(&path)?;
+        if !handle.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Directory { path, handle })
+    }
+
+    fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn LogFile>> {
+        Ok(Box::new(DiskFile(options.open(self.path.join(name))?)))
+    }
+}
+
+impl Storage for Directory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // A name that is not UTF-8 is none of the log's.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
+        let mut options = OpenOptions::new();
+        self.file(options.read(true).write(true).create_new(true).mode(FILE_MODE), name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
+        self.file(OpenOptions::new().read(true).write(true), name)
+    }
+
+    fn open_read(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
+        self.file(OpenOptions::new().read(true), name)
+    }
+
+    fn rename(&self, source: &str, target: &str) -> io::Result<()> {
+        fs::rename(self.path.join(source), self.path.join(target))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    fn lock(&self) -> io::Result<Lock> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(self.path.join(LOCK_NAME))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock::new(file)),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+struct DiskFile(File);
+
+impl LogFile for DiskFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

@@ -1,0 +1,32 @@
+//! The log: a stream of bytes on disk, in frames that are checked and chained, in segments.
+//!
+//! *Layout*: `frame.rs` is the bytes of one frame, `segment.rs` the files that have them;
+//! `writer.rs` appends and makes durable, `reader.rs` reads a log from its start and finds its end;
+//! `tail.rs` decides whether what does not read is the torn end of the log or damage within it.
+//! `storage.rs` is what the log asks of a disk, `directory.rs` a folder that does it, `simulated.rs`
+//! a disk in memory whose power can be cut.
+//! *Invariants*: the log never looks into its payload; nothing that may have been acknowledged is
+//! ever cut, as far as the bytes can tell; after a failed sync nothing is written to the log again.
+//! *Not here*: what the payload means (effects), when to make durable and who waits for it (server).
+#![forbid(unsafe_code)]
+
+mod directory;
+mod frame;
+mod reader;
+mod segment;
+pub mod simulated;
+mod storage;
+mod tail;
+mod writer;
+
+#[cfg(test)]
+mod power_cuts;
+#[cfg(test)]
+mod tests;
+
+pub use directory::Directory;
+pub use frame::frame_bytes;
+pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
+pub use segment::{SEGMENT_BYTES, SPARE_NAME, prepare_spare};
+pub use storage::{Lock, LogFile, Storage};
+pub use writer::{Begin, WriteError, Writer, WriterOptions};

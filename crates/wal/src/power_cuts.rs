@@ -1,0 +1,132 @@
+//! The power is cut at any moment of a log's life: what was durable is read back, and what is read
+//! is a beginning of what was written.
+
+use std::sync::Arc;
+
+use base::prng::Prng;
+
+use crate::simulated::{Faults, SimulatedDisk};
+use crate::*;
+
+const CUTS: u64 = 3_000;
+
+/// What one log was told, and what it said.
+struct History {
+    disk: SimulatedDisk,
+    /// All payloads, one after the other.
+    written: Vec<u8>,
+    /// How much of that the log called durable.
+    durable: usize,
+}
+
+impl History {
+    fn storage(&self) -> Arc<dyn Storage> {
+        Arc::new(self.disk.clone())
+    }
+
+    /// Writes for a while, with faults now and then.
+    fn write(&mut self, mut writer: Writer, random: &mut Prng) {
+        for _ in 0..random.below(30) {
+            if random.below(40) == 0 {
+                self.disk.set_faults(faults(random));
+            }
+            if writer.wants_spare()
+                && random.below(4) == 0
+                && let Ok(spare) = prepare_spare(&self.disk, SEGMENT)
+            {
+                writer.offer_spare(spare);
+            }
+            let payload = payload(random);
+            let mut appended = writer.append(&payload);
+            if let Err(WriteError::Full(_)) = appended {
+                if random.below(2) == 0 {
+                    self.written.extend_from_slice(&payload);
+                    return;
+                }
+                self.disk.set_faults(Faults::default());
+                appended = writer.append(&payload);
+            }
+            self.written.extend_from_slice(&payload);
+            if appended.is_err() {
+                return;
+            }
+            if random.below(3) > 0 && writer.sync().is_err() {
+                return;
+            }
+            self.durable = writer.durable_lsn() as usize;
+        }
+        if random.below(8) == 0 && writer.close().is_ok() {
+            self.durable = self.written.len();
+        }
+    }
+
+    /// Reads the log back after a cut, checks it, and returns a writer that goes on.
+    fn recover(&mut self, options: WriterOptions) -> Result<Writer, String> {
+        let mut reader = Reader::open(self.storage()).map_err(|error| error.to_string())?;
+        let (mut found, mut payload) = (Vec::new(), Vec::new());
+        while reader.next(&mut payload).map_err(|error| error.to_string())?.is_some() {
+            found.extend_from_slice(&payload);
+        }
+        if found.len() < self.durable {
+            return Err(format!("{} of {} durable bytes are there", found.len(), self.durable));
+        }
+        if !self.written.starts_with(&found) {
+            return Err("what was read is not what was written".to_owned());
+        }
+        (self.durable, self.written) = (found.len(), found);
+        let end = reader.end();
+        match end.segment {
+            Some(_) => Writer::resume(self.storage(), &end, options),
+            None => Writer::begin(self.storage(), 0, Begin::Nothing, options),
+        }
+        .map_err(|error| error.to_string())
+    }
+}
+
+const SEGMENT: u64 = 4096;
+
+fn faults(random: &mut Prng) -> Faults {
+    let mut faults = Faults::default();
+    match random.below(4) {
+        0 => faults.writes_left = Some(random.below(4)),
+        1 => faults.syncs_left = Some(random.below(4)),
+        2 => faults.capacity = Some(4096 + random.below(8192)),
+        _ => faults.write_bytes_max = Some(1 + random.below(700) as usize),
+    }
+    faults
+}
+
+/// Bytes of which some sectors are all zeroes.
+fn payload(random: &mut Prng) -> Vec<u8> {
+    let length = 1 + if random.below(10) == 0 { random.below(6000) } else { random.below(300) };
+    let byte = random.below(4) as u8;
+    (0..length).map(|_| byte.wrapping_mul(random.below(256) as u8)).collect()
+}
+
+/// Cuts the power of one log some times; returns how often.
+fn run(seed: u64) -> Result<u64, String> {
+    let mut random = Prng::new(seed);
+    let mut history = History { disk: SimulatedDisk::new(), written: Vec::new(), durable: 0 };
+    let lives = 1 + random.below(6);
+    for _ in 0..lives {
+        let salt = random.below(u64::from(u32::MAX)) as u32;
+        let options = WriterOptions { segment_bytes: SEGMENT, term: 1, salt };
+        let writer = history.recover(options)?;
+        history.write(writer, &mut random);
+        history.disk.cut_power(&mut random);
+    }
+    history.recover(WriterOptions { segment_bytes: SEGMENT, term: 1, salt: 5 })?;
+    Ok(lives)
+}
+
+#[test]
+fn no_power_cut_loses_what_was_durable() {
+    let wanted = std::env::var("FOREBAY_POWER_CUTS").ok();
+    let wanted = wanted.map_or(CUTS, |count| count.parse().expect("it is a number"));
+    let (mut cuts, mut seed) = (0, 0);
+    while cuts < wanted {
+        cuts += run(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        seed += 1;
+    }
+    println!("{cuts} power cuts, {seed} logs");
+}

@@ -1,0 +1,102 @@
+//! The files of a log: each begins with a frame that is its head, and is named by the LSN there.
+
+use std::io;
+
+use crate::storage::{LogFile, Storage, write_all};
+
+/// How long a segment is. One frame that is longer has one of its own.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// The file that is to be the next segment, while it is prepared.
+pub const SPARE_NAME: &str = "spare.tmp";
+
+/// Zeroes are written in pieces of this.
+const ZEROES: &[u8] = &[0; 1 << 20];
+
+/// Digits of an LSN in a name: all that 64 bits can have, so that names sort as numbers do.
+const DIGITS: usize = 20;
+const SUFFIX: &str = ".log";
+
+/// Returns the name of the segment that begins at `lsn`.
+pub fn name_of(lsn: u64) -> String {
+    format!("{lsn:0DIGITS$}{SUFFIX}")
+}
+
+/// Returns the LSN that a segment of this name begins at; none where it is no segment.
+pub fn lsn_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+/// Returns the segments of `storage` in their order, each with the LSN in its name.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn segments_of(storage: &dyn Storage) -> io::Result<Vec<(u64, String)>> {
+    let names = storage.list()?.into_iter();
+    let mut segments: Vec<(u64, String)> =
+        names.filter_map(|name| Some((lsn_of(&name)?, name))).collect();
+    segments.sort_unstable();
+    Ok(segments)
+}
+
+/// Returns a file of `segment_bytes` zeroes, which are on disk, to become a segment: writing to it
+/// changes nothing but its content, so that a sync need not wait for the file system's journal.
+/// Takes as long as the disk does: for a thread that nobody waits for.
+///
+/// # Errors
+/// When the disk is full or fails; then there is no such file.
+pub fn prepare_spare(storage: &dyn Storage, segment_bytes: u64) -> io::Result<Box<dyn LogFile>> {
+    discard_spare(storage)?;
+    let file = storage.create(SPARE_NAME)?;
+    let written = zero(&*file, 0, segment_bytes).and_then(|()| file.sync());
+    if let Err(error) = written {
+        // The error says more than a failure to tidy up behind it.
+        let _ = storage.remove(SPARE_NAME);
+        return Err(error);
+    }
+    Ok(file)
+}
+
+/// Removes what an earlier process may have left of a spare.
+///
+/// # Errors
+/// When it is there and cannot be removed.
+pub fn discard_spare(storage: &dyn Storage) -> io::Result<()> {
+    match storage.remove(SPARE_NAME) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes zeroes from byte `start` to byte `end`.
+///
+/// # Errors
+/// When the disk is full or fails.
+pub fn zero(file: &dyn LogFile, start: u64, end: u64) -> io::Result<()> {
+    let mut at = start;
+    while at < end {
+        let piece = &ZEROES
+            [..usize::try_from(end - at).map_or(ZEROES.len(), |left| left.min(ZEROES.len()))];
+        write_all(file, at, piece, &mut 0)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_where_segments_begin_and_sort_so() {
+        for lsn in [0, 1, 99, u64::MAX] {
+            assert_eq!(lsn_of(&name_of(lsn)), Some(lsn));
+        }
+        assert!(name_of(9) < name_of(10));
+        for other in ["1.log", "spare.tmp", "lock", "+0000000000000000001.log", "x.aof"] {
+            assert_eq!(lsn_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the log asks of a disk. All of it may fail; none of it is retried here.
+
+use std::io;
+
+/// A folder that has the files of one log.
+pub trait Storage: Send + Sync {
+    /// Returns the names of the files in it, in no order.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Creates the file `name`, empty; it survives a power cut only after
+    /// [`Storage::sync_directory`].
+    ///
+    /// # Errors
+    /// When there is one of this name, or none can be made.
+    fn create(&self, name: &str) -> io::Result<Box<dyn LogFile>>;
+
+    /// Opens the file `name`, to be read and written.
+    ///
+    /// # Errors
+    /// When it is not there, or may not be written.
+    fn open(&self, name: &str) -> io::Result<Box<dyn LogFile>>;
+
+    /// Opens the file `name`, to be read only.
+    ///
+    /// # Errors
+    /// When it is not there, or may not be read.
+    fn open_read(&self, name: &str) -> io::Result<Box<dyn LogFile>>;
+
+    /// Gives the file `source` the name `target`, in one step, in place of what had it.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    fn rename(&self, source: &str, target: &str) -> io::Result<()>;
+
+    /// Removes the file `name`.
+    ///
+    /// # Errors
+    /// When it is not there or cannot be removed.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes the names of the files durable.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn sync_directory(&self) -> io::Result<()>;
+
+    /// Claims the folder for this process until the lock is dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when another holds it.
+    fn lock(&self) -> io::Result<Lock>;
+}
+
+/// One file of a log.
+pub trait LogFile: Send {
+    /// Returns the file's length in bytes.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Reads into `bytes` from byte `offset` on; returns how many, 0 at the end of the file.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes `bytes` from byte `offset` on, perhaps not all of them; returns how many, never 0 of
+    /// any. A file that ends before `offset` has zeroes between.
+    ///
+    /// # Errors
+    /// When the disk fails or is full.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Makes the file `length` bytes long; new bytes are zeroes.
+    ///
+    /// # Errors
+    /// When the disk fails or is full.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Makes the content and the length durable (fdatasync). After a failure nobody knows what of
+    /// it is, and a later success says nothing about it.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A folder's lock, released when it is dropped.
+pub struct Lock {
+    /// What holds it.
+    _held: Box<dyn Send + Sync>,
+}
+
+impl Lock {
+    /// Returns the lock that `held` holds until it is dropped.
+    pub fn new(held: impl Send + Sync + 'static) -> Lock {
+        Lock { _held: Box::new(held) }
+    }
+}
+
+/// Writes all of `bytes` from byte `offset` on, in as many steps as it takes; `done` counts what is
+/// written, also where it fails.
+pub(crate) fn write_all(
+    file: &dyn LogFile,
+    offset: u64,
+    bytes: &[u8],
+    done: &mut usize,
+) -> io::Result<()> {
+    while *done < bytes.len() {
+        match file.write_at(offset + *done as u64, &bytes[*done..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => *done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads from byte `offset` on until `bytes` are full or the file ends; returns how many.
+pub(crate) fn read_full(file: &dyn LogFile, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(offset + done as u64, &mut bytes[done..]) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,245 @@
+//! The writer and the reader together, on a disk in memory.
+
+use super::*;
+use crate::frame::HEADER_BYTES;
+use crate::simulated::{Faults, SimulatedDisk};
+use std::io;
+use std::sync::Arc;
+
+const OPTIONS: WriterOptions = WriterOptions { segment_bytes: 4096, term: 1, salt: 77 };
+
+fn writer(disk: &SimulatedDisk) -> Writer {
+    Writer::begin(Arc::new(disk.clone()), 0, Begin::Nothing, OPTIONS).unwrap()
+}
+
+/// Reads the whole log; returns its payloads one after the other, and its end.
+fn read(disk: &SimulatedDisk) -> Result<(Vec<u8>, LogEnd), LogError> {
+    let mut reader = Reader::open(Arc::new(disk.clone()))?;
+    let (mut all, mut payload) = (Vec::new(), Vec::new());
+    while let Some(frame) = reader.next(&mut payload)? {
+        assert_eq!(frame.lsn, all.len() as u64);
+        all.extend_from_slice(&payload);
+        assert_eq!(frame.end_lsn, all.len() as u64);
+    }
+    Ok((all, reader.end()))
+}
+
+fn payload(number: u8) -> Vec<u8> {
+    vec![number + 1; 100 + usize::from(number) * 7]
+}
+
+/// Appends `count` payloads, each made durable; returns them together.
+fn fill(writer: &mut Writer, count: u8) -> Vec<u8> {
+    let mut all = Vec::new();
+    for number in 0..count {
+        writer.append(&payload(number)).unwrap();
+        writer.sync().unwrap();
+        all.extend_from_slice(&payload(number));
+    }
+    all
+}
+
+#[test]
+fn what_is_appended_is_read_back_across_segments() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let mut all = fill(&mut writer, 40);
+    assert_eq!(writer.durable_lsn(), all.len() as u64);
+    writer.close().unwrap();
+    let (found, end) = read(&disk).unwrap();
+    assert!(found == all);
+    assert!(disk.contents().len() > 2);
+    assert_eq!((end.lsn, end.torn_bytes), (all.len() as u64, 0));
+    let mut writer = Writer::resume(Arc::new(disk.clone()), &end, OPTIONS).unwrap();
+    writer.append(b"more").unwrap();
+    writer.sync().unwrap();
+    all.extend_from_slice(b"more");
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+#[test]
+fn a_payload_longer_than_a_segment_has_one_of_its_own() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let long = vec![3; 20_000];
+    writer.append(b"short").unwrap();
+    writer.append(&long).unwrap();
+    writer.append(b"behind").unwrap();
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == [b"short".as_slice(), &long, b"behind"].concat());
+}
+
+#[test]
+fn a_spare_becomes_the_next_segment() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    assert!(!writer.wants_spare());
+    let mut all = fill(&mut writer, 12);
+    assert!(writer.wants_spare());
+    writer.offer_spare(prepare_spare(&disk, OPTIONS.segment_bytes).unwrap());
+    assert!(!writer.wants_spare());
+    all.extend(fill(&mut writer, 30));
+    assert!(read(&disk).unwrap().0 == all);
+    assert!(!disk.contents().iter().any(|(name, _)| name == SPARE_NAME));
+}
+
+#[test]
+fn a_new_log_takes_the_place_of_the_one_before() {
+    let disk = SimulatedDisk::new();
+    fill(&mut writer(&disk), 40);
+    let mut writer = Writer::begin(Arc::new(disk.clone()), 500, Begin::Snapshot, OPTIONS).unwrap();
+    writer.append(b"x").unwrap();
+    writer.sync().unwrap();
+    let mut reader = Reader::open(Arc::new(disk)).unwrap();
+    assert_eq!(reader.begins_at(), Some(500));
+    let mut payload = Vec::new();
+    assert_eq!(reader.next(&mut payload).unwrap().unwrap().end_lsn, 501);
+    assert!(!reader.segments()[0].begins);
+    assert!(reader.next(&mut payload).unwrap().is_none());
+}
+
+/// Changes the contents of a log of five durable frames by `damage` and reads it.
+fn damaged(damage: impl FnOnce(&mut Vec<u8>)) -> Result<(Vec<u8>, LogEnd), LogError> {
+    let disk = SimulatedDisk::new();
+    fill(&mut writer(&disk), 5);
+    let mut contents = disk.contents();
+    damage(&mut contents[0].1);
+    read(&SimulatedDisk::with_contents(&contents))
+}
+
+#[test]
+fn damage_in_the_middle_is_refused_and_said_where() {
+    let found = damaged(|bytes| bytes[2 * HEADER_BYTES + 50] ^= 4);
+    let Err(LogError::Corrupt { offset, lsn, .. }) = found else { panic!("{found:?}") };
+    assert_eq!((offset, lsn), (HEADER_BYTES as u64, 0));
+}
+
+#[test]
+fn damage_of_the_last_frame_is_no_torn_end() {
+    let last = |bytes: &[u8]| bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    let found = damaged(|bytes| {
+        let at = last(bytes);
+        bytes[at] ^= 1;
+    });
+    assert!(matches!(found, Err(LogError::Corrupt { .. })), "{found:?}");
+}
+
+#[test]
+fn a_torn_end_is_cut_and_what_came_before_goes_on() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let all = fill(&mut writer, 5);
+    writer.append(&[9; 1500]).unwrap();
+    drop(writer);
+    let mut contents = disk.contents();
+    let bytes = &mut contents[0].1;
+    let last = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    // The last sector of the frame did not reach the disk.
+    let sector = last / 512 * 512;
+    bytes[sector..].fill(0);
+    let disk = SimulatedDisk::with_contents(&contents);
+    let (found, end) = read(&disk).unwrap();
+    assert!(found == all && end.torn_bytes > 0);
+    let mut writer = Writer::resume(Arc::new(disk.clone()), &end, OPTIONS).unwrap();
+    writer.append(b"more").unwrap();
+    writer.sync().unwrap();
+    let (found, end) = read(&disk).unwrap();
+    assert_eq!((found.len(), end.torn_bytes), (all.len() + 4, 0));
+}
+
+#[test]
+fn a_missing_segment_is_a_gap() {
+    let disk = SimulatedDisk::new();
+    fill(&mut writer(&disk), 60);
+    let mut contents = disk.contents();
+    assert!(contents.len() > 2);
+    contents.remove(1);
+    let found = read(&SimulatedDisk::with_contents(&contents));
+    assert!(matches!(found, Err(LogError::Gap { .. })), "{found:?}");
+}
+
+#[test]
+fn a_full_disk_is_waited_out() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let mut all = fill(&mut writer, 5);
+    disk.set_faults(Faults {
+        capacity: Some(4096),
+        write_bytes_max: Some(100),
+        ..Faults::default()
+    });
+    let long = vec![5; 10_000];
+    for _ in 0..3 {
+        assert!(matches!(writer.append(&long), Err(WriteError::Full(_))));
+    }
+    disk.set_faults(Faults { write_bytes_max: Some(1000), ..Faults::default() });
+    writer.append(&long).unwrap();
+    writer.sync().unwrap();
+    all.extend_from_slice(&long);
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_written_any_more() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    fill(&mut writer, 3);
+    let durable = writer.durable_lsn();
+    disk.set_faults(Faults { syncs_left: Some(0), ..Faults::default() });
+    writer.append(b"lost").unwrap();
+    assert!(matches!(writer.sync(), Err(WriteError::Failed(_))));
+    let writes = disk.counts();
+    assert!(matches!(writer.append(b"more"), Err(WriteError::Failed(_))));
+    assert!(matches!(writer.sync(), Err(WriteError::Failed(_))));
+    assert_eq!((writer.durable_lsn(), disk.counts()), (durable, writes));
+}
+
+#[test]
+fn a_failed_write_is_final() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    disk.set_faults(Faults { writes_left: Some(0), ..Faults::default() });
+    assert!(matches!(writer.append(b"x"), Err(WriteError::Failed(_))));
+    disk.set_faults(Faults::default());
+    assert!(matches!(writer.append(b"x"), Err(WriteError::Failed(_))));
+}
+
+#[test]
+fn one_process_has_the_folder() {
+    let path = std::env::temp_dir().join(format!("forebay-wal-{}", std::process::id()));
+    let directory = Directory::open(&path).unwrap();
+    let lock = directory.lock().unwrap();
+    let other = Directory::open(&path).unwrap().lock();
+    assert_eq!(other.err().map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+    drop(lock);
+    drop(Directory::open(&path).unwrap().lock().unwrap());
+    let storage: Arc<dyn Storage> = Arc::new(directory);
+    let mut writer = Writer::begin(Arc::clone(&storage), 0, Begin::Nothing, OPTIONS).unwrap();
+    writer.offer_spare(prepare_spare(&*storage, OPTIONS.segment_bytes).unwrap());
+    let all = fill(&mut writer, 40);
+    writer.close().unwrap();
+    let mut reader = Reader::open(storage).unwrap();
+    let (mut found, mut payload) = (Vec::new(), Vec::new());
+    while reader.next(&mut payload).unwrap().is_some() {
+        found.extend_from_slice(&payload);
+    }
+    assert!(found == all);
+    std::fs::remove_dir_all(&path).unwrap();
+}
+
+/// Each bit of a log: its change is noticed, or the log reads as it was.
+#[test]
+fn every_flipped_bit_is_noticed_or_harmless() {
+    let disk = SimulatedDisk::new();
+    let all = fill(&mut writer(&disk), 12);
+    let contents = disk.contents();
+    for (file, (_, bytes)) in contents.iter().enumerate() {
+        for bit in 0..bytes.len() * 8 {
+            let mut contents = contents.clone();
+            contents[file].1[bit / 8] ^= 1 << (bit % 8);
+            if let Ok((found, _)) = read(&SimulatedDisk::with_contents(&contents)) {
+                assert!(found == all, "bit {bit} of file {file}");
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Appends frames to the last segment, begins new segments, and makes what is written durable.
+
+use std::sync::Arc;
+use std::{fmt, io};
+
+use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, frame_bytes};
+use crate::reader::LogEnd;
+use crate::segment::{SEGMENT_BYTES, SPARE_NAME, discard_spare, name_of, segments_of, zero};
+use crate::storage::{LogFile, Storage, write_all};
+
+/// The file that is to be the next segment where no spare is there.
+const NEXT_NAME: &str = "next.tmp";
+
+/// How far a segment that was no spare is filled with zeroes ahead of what is written, so that few
+/// syncs have a new length of the file to make durable.
+const ZEROED_AHEAD_BYTES: u64 = 1 << 20;
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterOptions {
+    /// How long segments are, in bytes.
+    pub segment_bytes: u64,
+    /// The term of the primary that writes.
+    pub term: u64,
+    /// Random: what the frames of new segments have in common.
+    pub salt: u32,
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        WriterOptions { segment_bytes: SEGMENT_BYTES, term: 0, salt: 0 }
+    }
+}
+
+/// What a new log goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// An empty dataset.
+    Nothing,
+    /// A snapshot that stands for the LSN at which the log begins.
+    Snapshot,
+}
+
+/// Why nothing was written or made durable.
+#[derive(Debug)]
+pub enum WriteError {
+    /// The disk is full. The same call succeeds once there is room.
+    Full(io::Error),
+    /// The disk has failed. Nothing is written by this writer any more.
+    Failed(io::Error),
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (WriteError::Full(error) | WriteError::Failed(error)) = self;
+        error.fmt(formatter)
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+impl WriteError {
+    fn of(error: io::Error) -> WriteError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full(error),
+            _ => WriteError::Failed(error),
+        }
+    }
+}
+
+/// The end of a log, to be written to. One thread has it.
+pub struct Writer {
+    storage: Arc<dyn Storage>,
+    options: WriterOptions,
+    file: Box<dyn LogFile>,
+    /// The salt of the segment.
+    salt: u32,
+    /// Where the next frame begins in the file.
+    position: u64,
+    /// Up to where the file has been zeroed.
+    zeroed_end: u64,
+    lsn: u64,
+    durable: u64,
+    chain: u32,
+    /// The frame that is written: kept where the disk was full in its middle.
+    frame: Vec<u8>,
+    /// How much of it is.
+    frame_written: usize,
+    /// The chain behind it.
+    frame_chain: u32,
+    /// What has been written since the last sync, or nothing.
+    is_dirty: bool,
+    has_failed: bool,
+    spare: Option<Box<dyn LogFile>>,
+}
+
+impl Writer {
+    /// Begins a log at `lsn`. Whatever log there was is removed, its latest part first, so that a
+    /// power cut in between leaves one that can be read.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn begin(
+        storage: Arc<dyn Storage>,
+        lsn: u64,
+        begin: Begin,
+        options: WriterOptions,
+    ) -> Result<Writer, WriteError> {
+        tidy(&*storage).map_err(WriteError::of)?;
+        let segments = segments_of(&*storage).map_err(WriteError::of)?;
+        for (_, name) in segments.iter().rev() {
+            storage.remove(name).map_err(WriteError::of)?;
+            storage.sync_directory().map_err(WriteError::of)?;
+        }
+        let flags = if begin == Begin::Nothing { HEAD | BEGINS } else { HEAD };
+        let head = FrameHeader { flags, ..header(lsn, lsn, 0, &options, options.salt) };
+        let (file, chain) = make_segment(&*storage, None, head)?;
+        Ok(Writer::new(
+            storage,
+            options,
+            file,
+            At { lsn, chain, salt: options.salt, position: HEADER_BYTES as u64, zeroed_end: 0 },
+        ))
+    }
+
+    /// Goes on behind `end`, where reading the log has come to. What is torn behind it is cut.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    ///
+    /// # Panics
+    /// When `end` is that of no log: [`Writer::begin`] makes one.
+    pub fn resume(
+        storage: Arc<dyn Storage>,
+        end: &LogEnd,
+        options: WriterOptions,
+    ) -> Result<Writer, WriteError> {
+        let name = end.segment.as_ref().expect("there is a log to go on with");
+        tidy(&*storage).map_err(WriteError::of)?;
+        let file = storage.open(name).map_err(WriteError::of)?;
+        if end.torn_bytes > 0 {
+            file.set_length(end.offset).map_err(WriteError::of)?;
+        }
+        // What was read may not have been durable, and is about to be taken for it.
+        file.sync().map_err(WriteError::Failed)?;
+        storage.sync_directory().map_err(WriteError::Failed)?;
+        let zeroed_end = file.length().map_err(WriteError::of)?;
+        let at =
+            At { lsn: end.lsn, chain: end.chain, salt: end.salt, position: end.offset, zeroed_end };
+        Ok(Writer::new(storage, options, file, at))
+    }
+
+    /// Ends the log at `end`, where reading it has come to, whatever is behind: later segments are
+    /// removed, the last one first.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    ///
+    /// # Panics
+    /// When `end` is that of no log.
+    pub fn cut(
+        storage: Arc<dyn Storage>,
+        end: &LogEnd,
+        options: WriterOptions,
+    ) -> Result<(), WriteError> {
+        let last = end.segment.as_ref().expect("there is a log to cut");
+        for (_, name) in segments_of(&*storage).map_err(WriteError::of)?.iter().rev() {
+            if name <= last {
+                break;
+            }
+            storage.remove(name).map_err(WriteError::of)?;
+            storage.sync_directory().map_err(WriteError::of)?;
+        }
+        let file = storage.open(last).map_err(WriteError::of)?;
+        file.set_length(end.offset).map_err(WriteError::of)?;
+        drop(file);
+        Writer::resume(storage, end, options).map(|_| ())
+    }
+
+    fn new(
+        storage: Arc<dyn Storage>,
+        options: WriterOptions,
+        file: Box<dyn LogFile>,
+        at: At,
+    ) -> Writer {
+        Writer {
+            storage,
+            options,
+            file,
+            salt: at.salt,
+            position: at.position,
+            zeroed_end: at.zeroed_end,
+            lsn: at.lsn,
+            durable: at.lsn,
+            chain: at.chain,
+            frame: Vec::new(),
+            frame_written: 0,
+            frame_chain: 0,
+            is_dirty: false,
+            has_failed: false,
+            spare: None,
+        }
+    }
+
+    /// Returns the position behind what is written.
+    pub fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    /// Returns the position up to which the log is durable.
+    pub fn durable_lsn(&self) -> u64 {
+        self.durable
+    }
+
+    /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
+    pub fn wants_spare(&self) -> bool {
+        // Not for a log that hardly grows.
+        let is_near = self.position >= self.options.segment_bytes / 4;
+        is_near && self.spare.is_none() && !self.has_failed
+    }
+
+    /// Takes `spare` to become the next segment.
+    pub fn offer_spare(&mut self, spare: Box<dyn LogFile>) {
+        self.spare = Some(spare);
+    }
+
+    /// Appends `payload` as one frame. It is not durable before [`Writer::sync`].
+    ///
+    /// # Errors
+    /// [`WriteError::Full`], whereupon the caller appends the same payload once more, before any
+    /// other and as often as it likes; or [`WriteError::Failed`].
+    ///
+    /// # Panics
+    /// When the payload is empty, or another than the one that is still to be appended.
+    pub fn append(&mut self, payload: &[u8]) -> Result<(), WriteError> {
+        assert!(!payload.is_empty(), "a frame has a payload");
+        self.check()?;
+        let appended = self.try_append(payload);
+        self.note(appended)
+    }
+
+    /// Makes all that was appended durable.
+    ///
+    /// # Errors
+    /// [`WriteError::Failed`]: what was appended since the last sync may be lost or not.
+    pub fn sync(&mut self) -> Result<(), WriteError> {
+        self.check()?;
+        let synced = self.try_sync();
+        self.note(synced)
+    }
+
+    /// Ends the log in order: all is durable, and what is read later says so.
+    ///
+    /// # Errors
+    /// [`WriteError`]. The log can be read nevertheless.
+    pub fn close(mut self) -> Result<(), WriteError> {
+        self.sync()?;
+        if self.frame.is_empty() {
+            let closed = FrameHeader { flags: CLOSED, ..self.header() };
+            self.frame_chain = closed.put(&[], &mut self.frame);
+            self.write_frame()?;
+            self.file.sync().map_err(WriteError::Failed)?;
+        }
+        drop(self.spare.take());
+        tidy(&*self.storage).map_err(WriteError::of)
+    }
+
+    fn check(&self) -> Result<(), WriteError> {
+        match self.has_failed {
+            true => Err(WriteError::Failed(io::Error::other("the log has failed before"))),
+            false => Ok(()),
+        }
+    }
+
+    fn note(&mut self, result: Result<(), WriteError>) -> Result<(), WriteError> {
+        self.has_failed |= matches!(result, Err(WriteError::Failed(_)));
+        result
+    }
+
+    fn header(&self) -> FrameHeader {
+        header(self.lsn, self.durable, self.chain, &self.options, self.salt)
+    }
+
+    fn try_append(&mut self, payload: &[u8]) -> Result<(), WriteError> {
+        if self.frame.is_empty() {
+            let frame_bytes = frame_bytes(payload.len());
+            let is_first = self.position == HEADER_BYTES as u64;
+            if self.position + frame_bytes > self.options.segment_bytes && !is_first {
+                self.begin_segment()?;
+            }
+            self.frame_chain = self.header().put(payload, &mut self.frame);
+        }
+        let is_same = self.frame[HEADER_BYTES..].starts_with(payload);
+        assert!(is_same, "a frame that the disk had no room for comes before any other");
+        self.write_frame()?;
+        self.lsn += payload.len() as u64;
+        Ok(())
+    }
+
+    /// Writes what is left of the frame.
+    fn write_frame(&mut self) -> Result<(), WriteError> {
+        let end = self.position + self.frame.len() as u64;
+        if end > self.zeroed_end {
+            let zeroed_end = (end + ZEROED_AHEAD_BYTES).min(self.options.segment_bytes).max(end);
+            zero(&*self.file, end, zeroed_end).map_err(WriteError::of)?;
+            self.zeroed_end = zeroed_end;
+        }
+        self.is_dirty = true;
+        write_all(&*self.file, self.position, &self.frame, &mut self.frame_written)
+            .map_err(WriteError::of)?;
+        self.position = end;
+        self.chain = self.frame_chain;
+        self.frame.clear();
+        self.frame.shrink_to(FRAME_BYTES_KEPT);
+        self.frame_written = 0;
+        Ok(())
+    }
+
+    fn try_sync(&mut self) -> Result<(), WriteError> {
+        if self.is_dirty {
+            // Whatever the reason, a full disk too: what was to be durable is perhaps not.
+            self.file.sync().map_err(WriteError::Failed)?;
+            self.is_dirty = false;
+        }
+        self.durable = self.lsn;
+        Ok(())
+    }
+
+    /// Goes on in a new segment. The one before is durable first, so that its end is no torn one
+    /// where a later segment is there.
+    fn begin_segment(&mut self) -> Result<(), WriteError> {
+        self.try_sync()?;
+        let salt = self.options.salt;
+        let flags = HEAD;
+        let head = FrameHeader {
+            flags,
+            ..header(self.lsn, self.durable, self.chain, &self.options, salt)
+        };
+        let spare = self.spare.take();
+        let zeroed_end = if spare.is_some() { self.options.segment_bytes } else { 0 };
+        (self.file, self.chain) = make_segment(&*self.storage, spare, head)?;
+        self.salt = salt;
+        self.position = HEADER_BYTES as u64;
+        self.zeroed_end = zeroed_end;
+        Ok(())
+    }
+}
+
+/// What is kept of the buffer of a frame.
+const FRAME_BYTES_KEPT: usize = 4 << 20;
+
+/// Where a writer begins.
+struct At {
+    lsn: u64,
+    chain: u32,
+    salt: u32,
+    position: u64,
+    zeroed_end: u64,
+}
+
+fn header(
+    lsn: u64,
+    durable: u64,
+    previous: u32,
+    options: &WriterOptions,
+    salt: u32,
+) -> FrameHeader {
+    let term = options.term;
+    FrameHeader { flags: 0, payload_bytes: 0, lsn, term, durable, previous, chain: 0, salt }
+}
+
+/// Makes the segment of `head`, of `spare` where there is one. It has its name only once its head is
+/// durable: a segment without a head is damaged.
+fn make_segment(
+    storage: &dyn Storage,
+    spare: Option<Box<dyn LogFile>>,
+    head: FrameHeader,
+) -> Result<(Box<dyn LogFile>, u32), WriteError> {
+    let (file, source) = match spare {
+        Some(spare) => (spare, SPARE_NAME),
+        None => {
+            discard(storage, NEXT_NAME).map_err(WriteError::of)?;
+            (storage.create(NEXT_NAME).map_err(WriteError::of)?, NEXT_NAME)
+        }
+    };
+    let mut bytes = Vec::new();
+    let chain = head.put(&[], &mut bytes);
+    write_all(&*file, 0, &bytes, &mut 0).map_err(WriteError::of)?;
+    file.sync().map_err(WriteError::Failed)?;
+    storage.rename(source, &name_of(head.lsn)).map_err(WriteError::of)?;
+    storage.sync_directory().map_err(WriteError::Failed)?;
+    Ok((file, chain))
+}
+
+fn discard(storage: &dyn Storage, name: &str) -> io::Result<()> {
+    match storage.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes what has not become a segment.
+fn tidy(storage: &dyn Storage) -> io::Result<()> {
+    discard_spare(storage)?;
+    discard(storage, NEXT_NAME)
+}
