@@ -12,6 +12,8 @@ pub enum WriteRefusal {
     DiskFull = 2,
     /// A consumer that has to have every effect is too far behind.
     LogFull = 4,
+    /// The dataset could not be saved. Keys expire and are evicted all the same.
+    Unsaved = 8,
 }
 
 /// Whether writes are admitted. Costs one load where they are.
@@ -31,6 +33,11 @@ impl Admission {
         }
     }
 
+    /// Returns whether nothing may change at all, neither by a request nor by itself.
+    pub fn stops_all(&self) -> bool {
+        self.reasons.load(Ordering::Relaxed) & !(WriteRefusal::Unsaved as u8) != 0
+    }
+
     /// Takes no write from now on, for this reason. What is under way completes.
     pub fn refuse(&self, reason: WriteRefusal) {
         self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
@@ -44,7 +51,12 @@ impl Admission {
 
 #[cold]
 fn weightiest(reasons: u8) -> WriteRefusal {
-    let by_weight = [WriteRefusal::Fenced, WriteRefusal::DiskFull, WriteRefusal::LogFull];
+    let by_weight = [
+        WriteRefusal::Fenced,
+        WriteRefusal::DiskFull,
+        WriteRefusal::LogFull,
+        WriteRefusal::Unsaved,
+    ];
     let weightiest = by_weight.into_iter().find(|reason| reasons & *reason as u8 != 0);
     weightiest.expect("each bit is that of a reason")
 }
@@ -65,5 +77,10 @@ mod tests {
         assert_eq!(admission.refused(), Some(WriteRefusal::LogFull));
         admission.allow(WriteRefusal::LogFull);
         assert_eq!(admission.refused(), None);
+        admission.refuse(WriteRefusal::Unsaved);
+        assert_eq!(admission.refused(), Some(WriteRefusal::Unsaved));
+        assert!(!admission.stops_all());
+        admission.refuse(WriteRefusal::DiskFull);
+        assert!(admission.stops_all());
     }
 }

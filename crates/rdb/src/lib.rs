@@ -36,7 +36,7 @@ mod zipmap;
 
 pub use decode::{DecodeError, DecodeOptions, Value, decode, is_string};
 pub use encode::{Stored, encode, encode_as, encoded_bytes_max, encoded_bytes_max_as};
-pub use payload::{PayloadError, Version, open, seal, seal_as};
+pub use payload::{PayloadError, Version, open, seal, seal_as, seal_newest};
 
 /// The kinds of values, as their first byte says.
 ///

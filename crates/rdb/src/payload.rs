@@ -90,6 +90,11 @@ pub fn seal(value: &mut Vec<u8>) {
     seal_as(Version::NEWEST.number(), value);
 }
 
+/// As [`seal`], as of the newest version that is read: for values of any.
+pub fn seal_newest(value: &mut Vec<u8>) {
+    seal_as(VERSION_OF_TIMES, value);
+}
+
 /// As [`seal`], with any version.
 pub fn seal_as(version: u16, value: &mut Vec<u8>) {
     value.extend_from_slice(&version.to_le_bytes());

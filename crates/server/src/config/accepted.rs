@@ -54,18 +54,8 @@ pub static ROWS: &[Row] = &[
     row("appendfsync", &OneOf(&["everysec", "always", "no"]), "everysec"),
     fixed("appendfilename", &Text, "appendonly.aof"),
     fixed("appenddirname", &Text, "appendonlydir"),
-    Row {
-        name: "dbfilename",
-        kind: &Checked::FILE_NAME,
-        default: "dump.rdb",
-        when: When::Protected,
-        ..Row::ACCEPTED
-    },
-    row("rdbcompression", &Flag, "yes"),
-    fixed("rdbchecksum", &Flag, "yes"),
     row("rdb-del-sync-files", &Flag, "no"),
     row("rdb-save-incremental-fsync", &Flag, "yes"),
-    row("stop-writes-on-bgsave-error", &Flag, "yes"),
     row("no-appendfsync-on-rewrite", &Flag, "no"),
     row("auto-aof-rewrite-percentage", COUNT, "100"),
     row("auto-aof-rewrite-min-size", BYTES, "67108864"),

@@ -11,7 +11,7 @@ use keyspace::{EvictionPolicy, ExportVersion};
 use tracing::level_filters::LevelFilter;
 
 use super::kind::{
-    Addresses, Bytes, BytesOrPercent, Choice, Clamped, Flag, Integer, OneOf, OomScores,
+    Addresses, Bytes, BytesOrPercent, Checked, Choice, Clamped, Flag, Integer, OneOf, OomScores,
     OutputLimit, OutputLimits, Percentiles, Permissions, PowerOfTwo, SaveSchedule, Share,
     ShutdownModes, Text, Time, Typed, Version, Words,
 };
@@ -264,8 +264,7 @@ options! {
     process: Process {
         /// Begin the log with a banner of version, port and process id, which test suites look for.
         shows_logo: bool = "always-show-logo", Flag, "no", when: When::Start;
-        /// How SIGTERM shuts down, in the words of SHUTDOWN; `save` without `force` does not, as
-        /// nothing can be saved.
+        /// How SIGTERM shuts down, in the words of SHUTDOWN.
         shutdown_on_terminate: ShutdownRequest = "shutdown-on-sigterm", ShutdownModes, "default";
         /// How SIGINT shuts down, in the same words.
         shutdown_on_interrupt: ShutdownRequest = "shutdown-on-sigint", ShutdownModes, "default";
@@ -384,10 +383,20 @@ options! {
         limit: Duration = "busy-poll-us",
             Time { of: Duration::from_micros, min: 0, max: 10_000 }, "100";
     }
-    /// What would be written to disk.
+    /// What is written to disk.
     persistence: Persistence {
-        /// Seconds and changes after which a snapshot is written; kept, warned of, not acted on, by
-        /// SHUTDOWN neither.
+        /// Seconds and changes after which the dataset is written to its file: once there were so
+        /// many changes since the last time, and so many seconds. Where it says anything, SHUTDOWN
+        /// writes it too.
         schedule: String = "save", SaveSchedule, "";
+        /// Name of the file of the dataset, in `dir`. It is read at start, where it is there.
+        file_name: String = "dbfilename", Checked::FILE_NAME, "dump.rdb", when: When::Protected;
+        /// Compress strings in the file.
+        compresses: bool = "rdbcompression", Flag, "yes";
+        /// End the file with a checksum of it. One that is there is always checked.
+        has_checksum: bool = "rdbchecksum", Flag, "yes", when: When::Start;
+        /// Take no writes after the dataset could not be written in the background, until it can,
+        /// where `save` says anything.
+        stops_writes: bool = "stop-writes-on-bgsave-error", Flag, "yes";
     }
 }

@@ -42,6 +42,7 @@ const ROWS: &[Row] = &[
             "ring",
             "resp",
             "collections",
+            "rdb",
             "effects",
             "keyspace",
             "command",

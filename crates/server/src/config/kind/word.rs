@@ -155,6 +155,12 @@ pub struct Checked {
     pub values: &'static str,
 }
 
+impl Typed<String> for Checked {
+    fn value(&self, canonical: &str) -> String {
+        canonical.to_owned()
+    }
+}
+
 impl Checked {
     /// The name of a file, without a folder, or none.
     pub const FILE_NAME: Checked = Checked {
