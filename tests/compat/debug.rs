@@ -118,7 +118,6 @@ fn what_has_no_meaning_here_is_refused_with_its_reason() {
         ("STRUCTSIZE", "there are no such structures"),
         ("DROP-CLUSTER-PACKET-FILTER 1", "there is no cluster"),
         ("CHANGE-REPL-ID", "there is no replication"),
-        ("RELOAD", "nothing is saved to disk"),
         ("LOADAOF", "nothing is saved to disk"),
         ("RESTART", "nothing is saved that a new process could begin with"),
     ] {

@@ -22,3 +22,4 @@ mod run_scripts;
 mod scan;
 mod script;
 pub mod sessions;
+mod snapshots;

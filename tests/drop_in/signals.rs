@@ -31,6 +31,8 @@ fn a_second_signal_ends_a_shutdown_that_waits() {
 fn a_signal_shuts_down_as_its_option_says() {
     let launch = Launch::new(Kind::Forebay).option("shutdown-on-sigterm", "save");
     let mut server = launch.start();
+    let obstacle = server.folder().join(&format!("temp-{}.rdb", server.process_id()));
+    std::fs::create_dir(obstacle).expect("nobody has the name");
     server.signal("TERM");
     poll_until("the refusal", || server.log().contains("Error trying to save the DB, can't exit"));
     server.tcp().call("CONFIG SET shutdown-on-sigterm nosave");

@@ -189,41 +189,13 @@ fn shutdown_ends_the_server_in_good_order() {
 }
 
 #[test]
-fn shutdown_that_has_to_save_is_refused_and_the_log_says_why() {
-    let server = Server::start(Kind::Forebay);
-    let mut client = server.tcp();
-    for line in ["SHUTDOWN SAVE", "SHUTDOWN NOW SAVE"] {
-        let refusal = b"ERR Errors trying to SHUTDOWN. Check logs.".to_vec();
-        assert_eq!(client.call(line), Value::Error(refusal), "{line}");
-    }
-    assert!(server.log().contains("Error trying to save the DB, can't exit"), "{}", server.log());
-    assert_eq!(client.call("PING"), Value::Simple(b"PONG".to_vec()));
-}
-
-#[test]
-fn shutdown_tells_that_a_schedule_has_saved_nothing() {
-    const NOTICE: &str = "nothing was saved";
-    for (line, is_told) in [("SHUTDOWN", true), ("SHUTDOWN NOSAVE", false)] {
-        let mut server = Launch::new(Kind::Forebay).option("save", "3600 1").start();
-        let mut client = server.tcp();
-        client.send(&harness::encode(&[words(line)])).expect("the server takes a request");
-        assert!(server.wait().success(), "{line}:\n{}", server.log());
-        assert_eq!(server.log().contains(NOTICE), is_told, "{line}:\n{}", server.log());
-    }
-}
-
-#[test]
 fn options_without_effect_are_noted_at_start_and_once_set() {
-    const SCHEDULE: &str = "The save schedule is not acted on";
     let server = Launch::new(Kind::Forebay).option("repl-timeout", "2").start();
     let mut client = server.tcp();
     assert!(server.log().contains("no effect here names=repl-timeout\n"), "{}", server.log());
-    assert!(!server.log().contains(SCHEDULE), "{}", server.log());
     client.call("CONFIG SET lazyfree-lazy-expire yes repl-timeout 3 maxmemory 0 appendonly no");
     let noted = "no effect here names=lazyfree-lazy-expire\n";
     assert!(server.log().contains(noted), "{}", server.log());
-    client.ask(&["CONFIG", "SET", "save", "3600 1"].map(|word| word.as_bytes().to_vec()).to_vec());
-    assert!(server.log().contains(SCHEDULE), "{}", server.log());
 }
 
 #[test]

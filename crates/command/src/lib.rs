@@ -52,9 +52,9 @@ pub use host::observe::{
 };
 pub use host::{
     Attendance, Clients, ConfigError, Crash, Delivery, Host, LaneOffer, MemoryGeometry,
-    MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Process, RewriteError, SentValue,
-    SharedMemory, ShutdownError, ShutdownRequest, Target, Transfer, TransferFailure, Unavailable,
-    UploadOffer,
+    MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Persistence, Process, RewriteError,
+    SaveRefusal, SentValue, SharedMemory, ShutdownError, ShutdownRequest, Target, Transfer,
+    TransferFailure, Unavailable, UploadOffer,
 };
 pub use table::argument::{Arg, ArgKind};
 pub use table::arity::Arity;

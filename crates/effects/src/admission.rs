@@ -14,6 +14,8 @@ pub enum WriteRefusal {
     LogFull = 4,
     /// The disk that keeps the effects has failed.
     LogFailed = 8,
+    /// The dataset could not be saved. Keys expire and are evicted all the same.
+    Unsaved = 16,
 }
 
 /// Whether writes are admitted. Costs one load where they are.
@@ -33,6 +35,11 @@ impl Admission {
         }
     }
 
+    /// Returns whether nothing may change at all, neither by a request nor by itself.
+    pub fn stops_all(&self) -> bool {
+        self.reasons.load(Ordering::Relaxed) & !(WriteRefusal::Unsaved as u8) != 0
+    }
+
     /// Takes no write from now on, for this reason. What is under way completes.
     pub fn refuse(&self, reason: WriteRefusal) {
         self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
@@ -46,8 +53,8 @@ impl Admission {
 
 #[cold]
 fn weightiest(reasons: u8) -> WriteRefusal {
-    use WriteRefusal::{DiskFull, Fenced, LogFailed, LogFull};
-    let by_weight = [Fenced, LogFailed, DiskFull, LogFull];
+    use WriteRefusal::{DiskFull, Fenced, LogFailed, LogFull, Unsaved};
+    let by_weight = [Fenced, LogFailed, DiskFull, LogFull, Unsaved];
     let weightiest = by_weight.into_iter().find(|reason| reasons & *reason as u8 != 0);
     weightiest.expect("each bit is that of a reason")
 }
@@ -68,5 +75,10 @@ mod tests {
         assert_eq!(admission.refused(), Some(WriteRefusal::LogFull));
         admission.allow(WriteRefusal::LogFull);
         assert_eq!(admission.refused(), None);
+        admission.refuse(WriteRefusal::Unsaved);
+        assert_eq!(admission.refused(), Some(WriteRefusal::Unsaved));
+        assert!(!admission.stops_all());
+        admission.refuse(WriteRefusal::DiskFull);
+        assert!(admission.stops_all());
     }
 }

@@ -122,6 +122,13 @@ fn refusal_of(reason: WriteRefusal) -> CommandError {
         WriteRefusal::LogFull => {
             "MISCONF Errors writing to the AOF file: it is too far behind what was written"
         }
+        WriteRefusal::Unsaved => {
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \
+             persist to disk. Commands that may modify the data set are disabled, because this \
+             instance is configured to report errors during writes if RDB snapshotting fails \
+             (stop-writes-on-bgsave-error option). Please check the Redis logs for details about \
+             the RDB error."
+        }
     })
 }
 

@@ -753,7 +753,7 @@ pub(crate) fn write_context<'g>(
         copies_unlocked,
         reply_bytes_max: usize::MAX,
         hasher: keyspace.hasher(),
-        admits_writes: keyspace.admission().refused().is_none(),
+        admits_writes: !keyspace.admission().stops_all(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),
     }

@@ -404,6 +404,7 @@ fn remove_expired(
     shard.freeze_if_atomic(database, recorder);
     for name in names {
         let (key, counts_access) = (shard.key(name), false);
+        shard.before_change(database, key.hash);
         KeyWriter { shard, recorder, database, now, counts_access, event: "" }.live(&key);
     }
 }
@@ -428,6 +429,7 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
         shard.touch_all(database, None, now);
     }
     shard.freeze_if_atomic(database, recorder);
+    shard.before_flush(database);
     if let Some(part) = shard.database_mut(database) {
         let cleared = part.clear();
         shard.publish_counts(database);

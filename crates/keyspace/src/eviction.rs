@@ -473,6 +473,7 @@ impl Shard {
     /// Removes the key `name`, if it is there; returns the bytes that are free now.
     pub fn evict_key(&mut self, database: DatabaseIndex, name: &[u8], now: UnixMs) -> u64 {
         let key = &self.key(name);
+        self.before_change(database, key.hash);
         let Some(part) = self.database(database) else { return 0 };
         let Some(id) = part.table.find(key.hash, key.bytes) else { return 0 };
         let entry = part.object(id);

@@ -129,6 +129,8 @@ impl Sweep<'_> {
             let copied = bytes.len() + names.iter().map(Vec::len).sum::<usize>();
             bytes_left = bytes_left.saturating_sub(copied);
             let key = self.shard.key(&bytes);
+            self.shard.before_change(database, key.hash);
+            let part = self.shard.database(database).expect("it was there before");
             let id = part.table.find(key.hash, key.bytes);
             let id = id.expect("a hash with times knows whose value it is");
             let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
@@ -154,6 +156,7 @@ impl Sweep<'_> {
         let id = table.volatile_at(position);
         let bytes = table.entry(id).key().to_vec();
         let key = self.shard.key(&bytes);
+        self.shard.before_change(self.database, key.hash);
         let (database, now, counts_access) = (self.database, self.now, false);
         let mut recorder = Recorder::default();
         let (shard, recorder) = (&mut *self.shard, &mut recorder);

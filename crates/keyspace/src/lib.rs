@@ -5,7 +5,7 @@
 //! `hashes.rs`, `sets.rs`, `sorted_sets.rs` and `streams.rs` for collections and
 //! `string_changes.rs` for strings that have a format; `relocate.rs` moves values to other keys and
 //! databases, `restore.rs` turns values into bytes and back, `access.rs` works on the whole
-//! keyspace; `shard.rs` is what a lock protects, `store.rs` its collections, `published.rs` what
+//! keyspace, `snapshot.rs` gives the dataset of one moment while it changes; `shard.rs` is what a lock protects, `store.rs` its collections, `published.rs` what
 //! any thread may read without the lock. `recorder.rs` hands changes to the sink, and makes one
 //! record of several. `expire.rs`, `eviction.rs`, `memory_limit.rs`, `segment_rebalance.rs` and
 //! `deferred_free.rs` free memory; the policies of `eviction/` say which keys may be evicted and
@@ -57,6 +57,7 @@ mod segment_rebalance;
 mod sets;
 mod shard;
 mod shard_set;
+mod snapshot;
 mod sorted_sets;
 mod store;
 mod streams;
@@ -97,6 +98,10 @@ pub use restore::{RestoreError, Restored};
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
+pub use snapshot::{
+    HeldEntry, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd, SnapshotOptions,
+    SnapshotPiece, SnapshotRuns,
+};
 pub use sorted_sets::Scored;
 pub use streams::StreamEffects;
 pub use string_changes::StringChange;

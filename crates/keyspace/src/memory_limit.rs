@@ -321,7 +321,7 @@ impl Keyspace {
     /// write is admitted, as what goes is a change like any other.
     #[inline]
     pub fn may_remove(&self) -> bool {
-        self.admission().refused().is_none()
+        !self.admission().stops_all()
     }
 
     /// Returns the private bytes that count towards the limit, those of the arena included.

@@ -1,6 +1,8 @@
 //! Whole values as bytes: what a key holds as a payload and as the effect that makes it, and a key
 //! that is made to hold what a payload says. DUMP, RESTORE and the replay of effects meet here.
 
+use std::borrow::Cow;
+
 use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding, Rules};
@@ -25,7 +27,7 @@ pub enum RestoreError {
 
 /// A value that was read from a payload, before it is stored.
 pub struct Restored<'p> {
-    payload: &'p [u8],
+    payload: Cow<'p, [u8]>,
     value: Value<'p>,
     form: StoredForm,
     /// The right to the memory that the value takes.
@@ -86,6 +88,40 @@ impl WriteView<'_> {
         form: Option<StoredForm>,
     ) -> Result<Restored<'p>, RestoreError> {
         let bytes = rdb::open(payload).map_err(RestoreError::Payload)?;
+        let restored = self.read_value(key, bytes, string_bytes_max, form)?;
+        Ok(Restored { payload: Cow::Borrowed(payload), ..restored })
+    }
+
+    /// Makes `key` hold the value that `bytes` are, a payload without its footer, in the form that
+    /// the options of the collections say: as it stands in a file.
+    ///
+    /// # Errors
+    /// [`RestoreError`], and nothing has changed.
+    pub fn load(
+        &mut self,
+        key: &Key<'_>,
+        bytes: &[u8],
+        expires_at: Option<UnixMs>,
+        last_use: LastUse,
+    ) -> Result<(), RestoreError> {
+        let mut restored = self.read_value(key, bytes, u64::MAX, None)?;
+        if self.writer(key).shard.sink.is_some() {
+            let mut payload = bytes.to_vec();
+            rdb::seal_newest(&mut payload);
+            restored.payload = Cow::Owned(payload);
+        }
+        self.restore(key, restored, expires_at, last_use).map_err(RestoreError::NeedRoom)
+    }
+
+    /// As [`WriteView::read_payload`], of a payload without its footer: who restores it has to give
+    /// it one where somebody listens.
+    fn read_value<'p>(
+        &mut self,
+        key: &Key<'_>,
+        bytes: &'p [u8],
+        string_bytes_max: u64,
+        form: Option<StoredForm>,
+    ) -> Result<Restored<'p>, RestoreError> {
         let shard = self.writer(key).shard;
         shard.refresh_rules();
         let rules = shard.rules;
@@ -107,7 +143,7 @@ impl WriteView<'_> {
             DecodeError::NoRoom(need) => RestoreError::NeedRoom(need),
         })?;
         let form = form_to_store(&value, form).ok_or(RestoreError::Malformed)?;
-        Ok(Restored { payload, value, form, scratch })
+        Ok(Restored { payload: Cow::Borrowed(&[]), value, form, scratch })
     }
 
     /// Makes `key` hold what was read, in place of what it holds, until `expires_at`, which may
@@ -152,6 +188,7 @@ impl WriteView<'_> {
                 stored.map_err(|(need, _)| need)?;
             }
         }
+        let payload = &*payload;
         let effect = Effect::Restore { key: key.bytes, payload, form, expires_at, last_use };
         writer.changed(key, EventClass::Generic, effect);
         Ok(())

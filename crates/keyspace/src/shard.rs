@@ -19,6 +19,7 @@ use crate::memory_limit::MemoryAccount;
 use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
+use crate::snapshot::{ShardSnapshot, SnapshotWalk};
 use crate::store::Store;
 
 const _: () = assert!(DATABASE_COUNT_MAX <= u16::BITS as usize, "a bit for each database");
@@ -62,6 +63,8 @@ pub(crate) struct Shard {
     /// The databases whose tables are frozen for readers in other processes until the atomic record
     /// is complete: a bit each.
     frozen: u16,
+    /// What a snapshot is to take from here, while one runs.
+    pub snapshot: Option<Box<ShardSnapshot>>,
     databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
     account: Arc<MemoryAccount>,
     /// Where keys are left that are ready while no guard records that.
@@ -78,6 +81,8 @@ pub(crate) struct DatabaseShard {
     pub expiry_cursor: u64,
     /// The time to live of the keys that the sweep has met lately, on average; 0 before the first.
     pub ttl_mean_ms: u64,
+    /// What of the table the snapshot that runs has; none where it has all, or wants nothing.
+    pub snapshot_walk: Option<Box<SnapshotWalk>>,
     frozen: bool,
     /// What was charged of [`DatabaseShard::private_bytes`].
     charged_bytes: u64,
@@ -109,6 +114,7 @@ impl Shard {
             copy_memory: Vec::new(),
             copy_memory_charged: 0,
             frozen: 0,
+            snapshot: None,
             databases: Default::default(),
             account,
             unserved,
@@ -252,6 +258,7 @@ impl Shard {
             slots,
             expiry_cursor: 0,
             ttl_mean_ms: 0,
+            snapshot_walk: None,
             frozen: false,
             charged_bytes: 0,
             timed_published: 0,
@@ -355,6 +362,7 @@ impl Shard {
         std::mem::swap(&mut a.slots, &mut b.slots);
         std::mem::swap(&mut a.expiry_cursor, &mut b.expiry_cursor);
         std::mem::swap(&mut a.ttl_mean_ms, &mut b.ttl_mean_ms);
+        std::mem::swap(&mut a.snapshot_walk, &mut b.snapshot_walk);
         std::mem::swap(&mut a.charged_bytes, &mut b.charged_bytes);
     }
 

@@ -9,6 +9,7 @@ mod held_blocks;
 mod parts;
 mod policies;
 mod relocation;
+mod snapshots;
 mod strings;
 mod walks;
 mod watching;

@@ -337,6 +337,7 @@ impl<'g> WriteView<'g> {
     pub(crate) fn writer_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> KeyWriter<'_> {
         let shard = self.shards.shard(key.shard);
         shard.freeze_if_atomic(database, self.recorder);
+        shard.before_change(database, key.hash);
         KeyWriter {
             shard,
             recorder: self.recorder,

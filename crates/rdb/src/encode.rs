@@ -6,6 +6,7 @@ use collections::{
     SortedSetView,
 };
 
+use crate::lzf::Compressor;
 use crate::payload::{FOOTER_BYTES, VERSION_OF_TIMES, Version, seal_as};
 use crate::writer::{LENGTH_BYTES_MAX, Writer};
 use crate::{container, kind, streams};
@@ -75,39 +76,52 @@ pub fn encode(value: Stored<'_>, out: &mut Vec<u8>) {
 /// When `out` is not empty, or `value` is a collection without parts.
 pub fn encode_as(version: Version, value: Stored<'_>, out: &mut Vec<u8>) {
     assert!(out.is_empty(), "the checksum is that of the whole payload");
-    let mut writer = Writer::new(version, out);
-    let mut number = version.number();
-    match value {
-        Stored::String(bytes) => {
-            writer.out.push(kind::STRING);
-            writer.text(bytes);
-        }
-        Stored::Collection(collection) => {
-            let may_be_empty = matches!(collection, CollectionView::Stream(_));
-            assert!(may_be_empty || !collection.is_empty(), "a key goes with its last part");
-            match collection {
-                CollectionView::List(list) => put_list(list, &mut writer),
-                CollectionView::Set(set) => put_set(set, &mut writer),
-                CollectionView::Hash(hash) if hash.is_timed() => {
-                    number = VERSION_OF_TIMES;
-                    put_timed_hash(hash, &mut writer);
-                }
-                CollectionView::Hash(hash) => put_hash(hash, &mut writer),
-                CollectionView::SortedSet(set) => put_sorted_set(set, &mut writer),
-                CollectionView::Stream(stream) => streams::put_stream(stream, &mut writer),
-            }
-        }
-    }
+    let mut compressor = Compressor::default();
+    let writer = Writer::new(version, out);
+    put_value(value, &mut Writer { compressor: Some(&mut compressor), ..writer });
+    let number = match has_times(value) {
+        true => VERSION_OF_TIMES,
+        false => version.number(),
+    };
     seal_as(number, out);
+}
+
+/// Returns whether `value` is a hash with fields that expire.
+fn has_times(value: Stored<'_>) -> bool {
+    matches!(value, Stored::Collection(CollectionView::Hash(hash)) if hash.is_timed())
+}
+
+/// Writes the kind of `value`, and `value`.
+///
+/// # Panics
+/// When it is a collection without parts.
+pub(crate) fn put_value(value: Stored<'_>, writer: &mut Writer<'_>) {
+    let collection = match value {
+        Stored::String(bytes) => {
+            writer.kind(kind::STRING);
+            return writer.text(bytes);
+        }
+        Stored::Collection(collection) => collection,
+    };
+    let may_be_empty = matches!(collection, CollectionView::Stream(_));
+    assert!(may_be_empty || !collection.is_empty(), "a key goes with its last part");
+    match collection {
+        CollectionView::List(list) => put_list(list, writer),
+        CollectionView::Set(set) => put_set(set, writer),
+        CollectionView::Hash(hash) if hash.is_timed() => put_timed_hash(hash, writer),
+        CollectionView::Hash(hash) => put_hash(hash, writer),
+        CollectionView::SortedSet(set) => put_sorted_set(set, writer),
+        CollectionView::Stream(stream) => streams::put_stream(stream, writer),
+    }
 }
 
 fn put_list(list: ListView<'_>, writer: &mut Writer<'_>) {
     if !writer.version.has_listpacks() {
-        writer.out.push(kind::LIST);
+        writer.kind(kind::LIST);
         writer.length(list.len());
         return list.for_each(0, usize::MAX, |element| put_element(element, writer));
     }
-    writer.out.push(kind::LIST_LISTPACKS);
+    writer.kind(kind::LIST_LISTPACKS);
     writer.length(list.packs().len());
     for pack in list.packs() {
         writer.length(container::PACKED as usize);
@@ -126,7 +140,7 @@ fn put_set(set: SetView<'_>, writer: &mut Writer<'_>) {
     if put_blob(blob, writer) {
         return;
     }
-    writer.out.push(kind::SET);
+    writer.kind(kind::SET);
     writer.length(set.len());
     set.for_each(|member| put_element(member, writer));
 }
@@ -136,7 +150,7 @@ fn put_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
     if put_blob(pack.map(|pack| (kind::HASH_LISTPACK, pack.bytes())), writer) {
         return;
     }
-    writer.out.push(kind::HASH);
+    writer.kind(kind::HASH);
     writer.length(hash.len());
     hash.for_each(|field, value| {
         put_element(field, writer);
@@ -150,11 +164,11 @@ fn put_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
 fn put_timed_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
     let first = hash.next_expiry().expect("a field of it expires").0;
     if let Some(pack) = hash.is_small().then(|| pack_with_times(hash)).flatten() {
-        writer.out.push(kind::HASH_LISTPACK_EX);
+        writer.kind(kind::HASH_LISTPACK_EX);
         writer.out.extend_from_slice(&first.to_le_bytes());
         return writer.text(pack.bytes());
     }
-    writer.out.push(kind::HASH_METADATA);
+    writer.kind(kind::HASH_METADATA);
     writer.out.extend_from_slice(&first.to_le_bytes());
     writer.length(hash.len());
     hash.for_each_timed(|field, value, time| {
@@ -187,7 +201,7 @@ fn put_sorted_set(set: SortedSetView<'_>, writer: &mut Writer<'_>) {
     if put_blob(pack.map(|pack| (kind::SORTED_SET_LISTPACK, pack.bytes())), writer) {
         return;
     }
-    writer.out.push(kind::SORTED_SET);
+    writer.kind(kind::SORTED_SET);
     writer.length(set.len());
     // The highest score first, as Redis has them.
     set.for_each(set.len() - 1, usize::MAX, Direction::Down, |member, score| {
@@ -199,7 +213,7 @@ fn put_sorted_set(set: SortedSetView<'_>, writer: &mut Writer<'_>) {
 /// Writes a value that lies in one block, where there is one; returns whether there is.
 fn put_blob(blob: Option<(u8, &[u8])>, writer: &mut Writer<'_>) -> bool {
     let Some((kind, bytes)) = blob else { return false };
-    writer.out.push(kind);
+    writer.kind(kind);
     writer.text(bytes);
     true
 }

@@ -1,4 +1,5 @@
-//! One value as bytes: what Redis's DUMP gives and its RESTORE takes.
+//! Values as bytes: what Redis's DUMP gives and its RESTORE takes, and the files of many values that
+//! its SAVE writes.
 //!
 //! A payload is a type byte, the value in the format of RDB files, and a footer with the version of
 //! that format and a checksum.
@@ -7,20 +8,22 @@
 //! strings that it is made of. `decode.rs` reads one, `reader.rs` lengths and strings, `strings.rs`
 //! what a value of single strings becomes, `blobs.rs` values that lie in one block, `streams.rs`
 //! streams; `ziplist.rs`
-//! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses. `samples.rs` is for
-//! tests.
+//! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses. `file.rs` draws a file,
+//! and has what writes and reads one. `samples.rs` is for tests.
 //! *Invariants*: no bytes make reading panic; nothing is allocated that was not asked for before,
 //! and a length that the bytes cannot justify is refused; the cost is linear in the bytes, but for
 //! a sort.
-//! *Not here*: keys, times to live, files of many values.
+//! *Not here*: what a file is opened with, and where what was read is stored.
 //!
 //! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 9 to 11 are written. Hashes with fields
-//! that expire are those of Redis 7.4, in version 12, whichever version is asked for.
+//! that expire are those of Redis 7.4, in version 12, whichever version is asked for. Files of
+//! version 80, of Valkey, are read too.
 #![forbid(unsafe_code)]
 
 mod blobs;
 mod decode;
 mod encode;
+pub mod file;
 mod lzf;
 mod payload;
 mod reader;
@@ -33,7 +36,7 @@ mod zipmap;
 
 pub use decode::{DecodeError, DecodeOptions, Value, decode, is_string};
 pub use encode::{Stored, encode, encode_as, encoded_bytes_max, encoded_bytes_max_as};
-pub use payload::{PayloadError, Version, open, seal, seal_as};
+pub use payload::{PayloadError, Version, open, seal, seal_as, seal_newest};
 
 /// The kinds of values, as their first byte says.
 ///

@@ -58,7 +58,7 @@ pub(crate) const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
 
-static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+pub(crate) static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// Why bytes are no payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,11 @@ impl std::error::Error for PayloadError {}
 /// Appends the footer to `value`, which is all of the payload before it.
 pub fn seal(value: &mut Vec<u8>) {
     seal_as(Version::NEWEST.number(), value);
+}
+
+/// As [`seal`], as of the newest version that is read: for values of any.
+pub fn seal_newest(value: &mut Vec<u8>) {
+    seal_as(VERSION_OF_TIMES, value);
 }
 
 /// As [`seal`], with any version.

@@ -55,7 +55,7 @@ fn kind_in(version: Version) -> u8 {
 pub(crate) fn put_stream(stream: &Stream, writer: &mut Writer<'_>) {
     let kind = kind_in(writer.version);
     let (log, counters) = (stream.log(), stream.log().counters());
-    writer.out.push(kind);
+    writer.kind(kind);
     writer.length(log.node_count());
     for (key, pack) in log.nodes() {
         writer.text(&key.to_bytes());

@@ -430,7 +430,9 @@ fn a_node_of_one_element_is_expanded_beside_itself_alone() {
 /// Returns a list of `elements`, each a node of its own.
 fn plain_nodes<'e>(elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Vec<u8> {
     let mut value = strings(kind::LIST_LISTPACKS, elements.len(), &[]);
-    let mut writer = writer::Writer::new(Version::NEWEST, &mut value);
+    let mut compressor = lzf::Compressor::default();
+    let plain = writer::Writer::new(Version::NEWEST, &mut value);
+    let mut writer = writer::Writer { compressor: Some(&mut compressor), ..plain };
     for element in elements {
         writer.length(container::PLAIN as usize);
         writer.text(element);

@@ -22,12 +22,24 @@ pub(crate) struct Writer<'o> {
     /// Whose forms are written.
     pub version: Version,
     pub out: &'o mut Vec<u8>,
-    compressor: Compressor,
+    /// What stands between the kind of the value and the value: the key, in a file.
+    pub key: Option<&'o [u8]>,
+    /// None where nothing is compressed.
+    pub compressor: Option<&'o mut Compressor>,
 }
 
 impl<'o> Writer<'o> {
+    /// Returns a writer that compresses nothing, and writes no key.
     pub fn new(version: Version, out: &'o mut Vec<u8>) -> Writer<'o> {
-        Writer { version, out, compressor: Compressor::default() }
+        Writer { version, out, key: None, compressor: None }
+    }
+
+    /// Appends the kind of the value that follows, and the key.
+    pub fn kind(&mut self, kind: u8) {
+        self.out.push(kind);
+        if let Some(key) = self.key {
+            self.text(key);
+        }
     }
 
     /// Appends a number in the form of a length.
@@ -68,11 +80,12 @@ impl<'o> Writer<'o> {
 
     /// Appends `bytes` compressed, where that saves something.
     fn compressed(&mut self, bytes: &[u8]) -> bool {
+        let Some(compressor) = self.compressor.as_mut() else { return false };
         let start = self.out.len();
         // They are compressed where they will lie, but for a few bytes: nothing has a copy.
         let behind = start + COMPRESSED_HEADER_BYTES_MAX;
         self.out.resize(behind, 0);
-        if !self.compressor.compress(bytes, bytes.len() - SAVED_BYTES_MIN, self.out) {
+        if !compressor.compress(bytes, bytes.len() - SAVED_BYTES_MIN, self.out) {
             self.out.truncate(start);
             return false;
         }
@@ -112,7 +125,9 @@ mod tests {
 
     fn written(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Writer::new(Version::NEWEST, &mut out).text(bytes);
+        let mut compressor = Compressor::default();
+        let writer = Writer::new(Version::NEWEST, &mut out);
+        Writer { compressor: Some(&mut compressor), ..writer }.text(bytes);
         let mut reader = Reader::new(&out, u64::MAX);
         assert_eq!(reader.text().and_then(|text| text.expand()).as_deref(), Some(bytes));
         assert!(reader.is_at_end());

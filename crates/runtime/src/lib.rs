@@ -8,7 +8,8 @@
 //! and keys, `address_space.rs` reserves addresses for memory that other processes may map.
 //! `embedded.rs` is an instance in a program that is not a server, `embedded_session.rs` a session
 //! of it, `embedded_host.rs` what its commands learn about their surroundings. `stream.rs` keeps
-//! the changes, `changes.rs` hands them to a consumer.
+//! the changes, `changes.rs` hands them to a consumer. `snapshot_file.rs` writes and reads files of
+//! the whole dataset.
 //! *Invariants*: no socket, and no thread but the caller's; an instance uses only the clock and the
 //! randomness that it was given, so that each of several in one process has its own, and one seed
 //! determines everything.
@@ -26,6 +27,7 @@ mod options;
 mod report;
 mod runtime;
 mod simulated;
+mod snapshot_file;
 mod stream;
 mod sweep_stats;
 mod sweeper;
@@ -39,6 +41,7 @@ pub use environment::{Environment, Randomness};
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};
+pub use snapshot_file::{LoadError, Loaded, SaveError, SaveOptions, SaveProgress, Saved};
 pub use sweep_stats::{OverLimitDurations, SweepCounts};
 pub use sweeper::Sweeper;
 pub use system::{SystemClock, SystemRandomness};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use base::Lsn;
 use command::{
     ClientInfo, Clients, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry,
-    MemoryRefusal, MemorySegments, OtherServers, Pause, Process, RewriteError, SessionState,
-    SharedMemory, ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
+    MemoryRefusal, MemorySegments, OtherServers, Pause, Persistence, Process, RewriteError,
+    SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
 };
 use keyspace::SessionWakeup;
 
@@ -94,6 +94,10 @@ impl Host for ServerState {
     }
 
     fn process(&self) -> Result<&dyn Process, Unavailable> {
+        Ok(self)
+    }
+
+    fn persistence(&self) -> Result<&dyn Persistence, Unavailable> {
         Ok(self)
     }
 

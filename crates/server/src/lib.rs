@@ -47,6 +47,7 @@ mod mailbox;
 mod monitor;
 mod oom_score;
 mod page_population;
+mod persistence;
 mod registry;
 mod server_observer;
 mod server_state;

@@ -134,6 +134,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let shared = Arc::new(ServerState::new(config, origin, control)?);
     crash_report::watch(&shared);
     let settings = shared.settings();
+    shared.load_dataset()?;
     let listeners = listen::open(&settings, &shared.closer)?;
     shared.listeners.take(&listeners);
     let kinds = listen::kinds(&listeners);

@@ -102,6 +102,6 @@ impl Observer for ServerState {
     }
 
     fn saved_at_s(&self) -> i64 {
-        self.identity.started.0 / 1000
+        self.persistence.saved_at_s().unwrap_or(self.identity.started.0 / 1000)
     }
 }

@@ -35,6 +35,7 @@ use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
 use crate::oom_score::OomScoreFile;
 use crate::page_population::PagePopulation;
+use crate::persistence::PersistenceState;
 use crate::registry::{ClientRecord, Registry};
 use crate::service::ServiceWaker;
 use crate::slow_log::SlowLog;
@@ -79,6 +80,8 @@ pub struct ServerState {
     pub durability: Durability,
     /// What is sent to other servers.
     pub transfers: Transfers,
+    /// How it stands with the file of the dataset.
+    pub persistence: PersistenceState,
     /// Which requests have to wait.
     pub pause: ClientPause,
     /// Who is shown what runs.
@@ -207,6 +210,7 @@ impl ServerState {
             listeners: Listeners::default(),
             clients: Registry::default(),
             durability,
+            persistence: PersistenceState::default(),
             pause: ClientPause::default(),
             switches: Switches::default(),
             monitors: Monitors::default(),
@@ -284,6 +288,7 @@ impl ServerState {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
+        self.admit_writes_as_saved();
         self.service_waker.wake();
         // The policy may be another one.
         self.durability.wake();
@@ -434,23 +439,28 @@ impl ServerState {
         self.next_worker.fetch_add(1, Ordering::Relaxed) % self.identity.worker_count
     }
 
-    /// Begins to shut down as `request` asks, and has every thread know. Nothing can be saved: what
-    /// asks for it in so many words is refused, and a `save` schedule, whose notice stands in the
-    /// log since it was set, is told of once more.
+    /// Begins to shut down as `request` asks, and has every thread know. Where that asks for it, or
+    /// leaves it to a `save` schedule, the dataset is saved first: the caller holds no guard.
     ///
     /// # Errors
     /// When it does not begin, which the log explains.
     pub fn begin_shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {
-        match request.save {
-            Some(true) if !request.force => {
-                tracing::warn!("Error trying to save the DB, can't exit: it cannot be saved");
-                return Err(ShutdownError::Unsaved);
+        if self.shutdown.has_begun() {
+            tracing::warn!("A shutdown is underway already");
+            return Err(ShutdownError::Begun);
+        }
+        let has_schedule = !self.settings().persistence.schedule.is_empty();
+        match request.save.unwrap_or(has_schedule) {
+            false => self.cancel_save(),
+            true => {
+                if let Err(error) = self.save_finally() {
+                    if !request.force {
+                        tracing::warn!("Error trying to save the DB, can't exit.");
+                        return Err(error);
+                    }
+                    tracing::warn!("Error trying to save the DB, exiting anyway.");
+                }
             }
-            Some(true) => tracing::warn!("Error trying to save the DB, exiting anyway"),
-            None if !self.settings().persistence.schedule.is_empty() => {
-                tracing::warn!("A save schedule is set, but nothing was saved");
-            }
-            _ => {}
         }
         if !self.shutdown.begin() {
             tracing::warn!("A shutdown is underway already");

@@ -121,7 +121,9 @@ impl ServiceThread {
         // Whoever leaves a value to its views has woken this thread after that.
         let awaits_pins = self.shared.keyspace().arena().has_retired();
         let reclaim = awaits_pins.then_some(RECLAIM_INTERVAL);
-        let is_due_later = self.needs_checks() || self.shared.transfers.idle_count() > 0;
+        let is_due_later = self.needs_checks()
+            || self.shared.awaits_schedule()
+            || self.shared.transfers.idle_count() > 0;
         reclaim.or_else(|| is_due_later.then_some(CHECK_INTERVAL))
     }
 
@@ -164,6 +166,7 @@ impl ServiceThread {
             // A stream has gone that somebody waits for.
             self.shared.post_all(|| Message::Resume);
         }
+        self.shared.save_if_due();
         self.shared.huge_pages.note_memory(self.shared.keyspace().arena().usage().touched_bytes);
         self.evict_clients();
         let now = sys::clock::monotonic();

@@ -104,8 +104,8 @@ const BY_NAME: &str = "not specified where scores differ; compat/scripts/sorted_
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("auth", "compat/scripts/sessions.txt has it; no password is set here"),
     ("await", "Forebay's own"),
-    ("bgrewriteaof", "Redis writes to disk; compat/observation.rs has the refusal"),
-    ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
+    ("bgrewriteaof", "writes to disk; compat/snapshots.rs has it"),
+    ("bgsave", "writes to disk; compat/snapshots.rs has it"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|kill", "would end sessions; compat/sessions.rs has it"),

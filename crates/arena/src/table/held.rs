@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::arena::Arena;
 use crate::pin_slots::{Pin, PinSlots};
 
-use super::{EntryId, Table};
+use super::{Entry, EntryId, Table};
 
 /// A large value as it is now: it neither moves nor changes until this is dropped, whatever becomes
 /// of its key. Its memory counts as used until then.
@@ -42,8 +42,16 @@ impl Table {
         self.hold_with(id, SPARE_PINS)
     }
 
+    /// As [`Table::hold_sparing`], of an entry of this table.
+    pub fn hold_entry(&self, entry: &Entry<'_>) -> Option<HeldValue> {
+        self.hold_value_of(entry, SPARE_PINS)
+    }
+
     fn hold_with(&self, id: EntryId, spare: usize) -> Option<HeldValue> {
-        let entry = self.entry(id);
+        self.hold_value_of(&self.entry(id), spare)
+    }
+
+    fn hold_value_of(&self, entry: &Entry<'_>, spare: usize) -> Option<HeldValue> {
         let block = entry.large_block().filter(|_| !entry.is_adopted())?;
         // Whoever changes, moves or frees the block holds this table too, so that the pin is in
         // time without a second look.

@@ -408,6 +408,47 @@ impl Table {
         }
     }
 
+    /// Visits each entry whose home bucket in a table of `bucket_count` buckets is `bucket`: what
+    /// was in this bucket when the table had so many, and is still there, whatever has split or
+    /// merged since. Costs as many chains as the bucket has become.
+    pub fn visit_bucket_of(
+        &self,
+        bucket_count: u64,
+        bucket: u64,
+        visit: &mut dyn FnMut(Entry<'_>),
+    ) {
+        debug_assert!(bucket < bucket_count, "the bucket is one of them");
+        if self.bucket_count < bucket_count {
+            let hasher = self.arena.hasher();
+            let is_meant = |key: &[u8]| home_bucket(hasher.hash(key), bucket_count) == bucket;
+            let index = home_bucket(bucket, self.bucket_count);
+            return self.visit_home(index, &mut |entry| {
+                if is_meant(entry.key()) {
+                    visit(entry);
+                }
+            });
+        }
+        self.visit_home(bucket, visit);
+        let half = 1 << bucket_count.ilog2();
+        let mut index = bucket + half;
+        while index < self.bucket_count {
+            if index >= bucket_count && home_bucket(index, bucket_count) == bucket {
+                self.visit_home(index, visit);
+            }
+            index += half;
+        }
+    }
+
+    /// Visits each entry of the home bucket at `index`, spilled ones too.
+    fn visit_home(&self, index: u64, visit: &mut dyn FnMut(Entry<'_>)) {
+        self.visit_chain(index, visit);
+        if self.has_spilled(index) {
+            for reference in self.spill.references(self.places_at(index)) {
+                visit(self.entry_at(reference));
+            }
+        }
+    }
+
     pub(super) fn visit_chain(&self, index: u64, visit: &mut dyn FnMut(Entry<'_>)) {
         debug_assert_eq!(home_bucket(index, self.bucket_count), index, "a home bucket");
         let mut offset = self.home_at(index);

@@ -6,6 +6,7 @@ mod clients;
 pub(crate) mod info_sections;
 pub(crate) mod observe;
 pub(crate) mod other_servers;
+mod persistence;
 mod process;
 mod shared_memory;
 
@@ -19,6 +20,7 @@ pub use self::clients::{Clients, Pause};
 pub use self::other_servers::{
     Delivery, OtherServers, Parcel, SentValue, Target, Transfer, TransferFailure,
 };
+pub use self::persistence::{Persistence, SaveRefusal};
 pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
 pub use self::shared_memory::{
     LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, SharedMemory, UploadOffer,
@@ -131,6 +133,14 @@ pub trait Host: Observer {
         Err(Unavailable::Process)
     }
 
+    /// Returns the files of the dataset.
+    ///
+    /// # Errors
+    /// Where it has none.
+    fn persistence(&self) -> Result<&dyn Persistence, Unavailable> {
+        Err(Unavailable::Persistence)
+    }
+
     /// Returns what shares the instance's memory with other processes.
     ///
     /// # Errors
@@ -165,6 +175,8 @@ pub enum Unavailable {
     Clients,
     /// Connections to other servers.
     OtherServers,
+    /// Files of the dataset.
+    Persistence,
     /// Control of the process.
     Process,
     /// Memory that other processes map.
@@ -179,6 +191,9 @@ impl From<Unavailable> for CommandError {
             }
             Unavailable::OtherServers => {
                 "ERR connections to other servers are not available in an embedded instance"
+            }
+            Unavailable::Persistence => {
+                "ERR files of the dataset are not available in an embedded instance"
             }
             Unavailable::Process => {
                 "ERR control of the process is not available in an embedded instance"

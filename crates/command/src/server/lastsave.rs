@@ -9,7 +9,7 @@ pub(super) static LASTSAVE: Command = Command {
     group: Group::Server,
     arity: Arity::exactly(1),
     flags: Flags::LOADING.with(Flags::STALE).with(Flags::FAST),
-    note: "Nothing is saved yet: it is when the server started, as in Redis before the first time.",
+    note: "Before the first time it is when the server started.",
     categories: Categories::ADMIN.with(Categories::DANGEROUS),
     tips: &["nondeterministic_output"],
     example: "> LASTSAVE\n(integer) 0",

@@ -38,10 +38,9 @@ pub(super) static SHUTDOWN: Command = Command {
     )
     .optional()],
     history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
-    note: "Nothing can be saved yet: `SAVE` is refused, and with `FORCE` the server ends without. \
-           An end without `SAVE`, by a signal too, saves nothing whatever the option `save` says; \
-           where it says something, the log tells. `NOW` changes nothing, as there are no replicas \
-           to wait for.",
+    note: "The dataset is saved with `SAVE`, and without `NOSAVE` where the option `save` says \
+           something; writes wait meanwhile. `NOW` changes nothing, as there are no replicas to \
+           wait for.",
     example: "> SHUTDOWN ABORT\n(error) ERR No shutdown in progress.",
     handler: Handler::Session(run),
     ..Command::DEFAULT

@@ -49,18 +49,8 @@ const fn renamed(
 pub static ROWS: &[Row] = &[
     // Persistence.
     fixed("appendfilename", &Text, "appendonly.aof"),
-    Row {
-        name: "dbfilename",
-        kind: &Checked::FILE_NAME,
-        default: "dump.rdb",
-        when: When::Protected,
-        ..Row::ACCEPTED
-    },
-    row("rdbcompression", &Flag, "yes"),
-    fixed("rdbchecksum", &Flag, "yes"),
     row("rdb-del-sync-files", &Flag, "no"),
     row("rdb-save-incremental-fsync", &Flag, "yes"),
-    row("stop-writes-on-bgsave-error", &Flag, "yes"),
     row("no-appendfsync-on-rewrite", &Flag, "no"),
     row("auto-aof-rewrite-percentage", COUNT, "100"),
     row("auto-aof-rewrite-min-size", BYTES, "67108864"),

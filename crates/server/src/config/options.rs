@@ -265,8 +265,7 @@ options! {
     process: Process {
         /// Begin the log with a banner of version, port and process id, which test suites look for.
         shows_logo: bool = "always-show-logo", Flag, "no", when: When::Start;
-        /// How SIGTERM shuts down, in the words of SHUTDOWN; `save` without `force` does not, as
-        /// nothing can be saved.
+        /// How SIGTERM shuts down, in the words of SHUTDOWN.
         shutdown_on_terminate: ShutdownRequest = "shutdown-on-sigterm", ShutdownModes, "default";
         /// How SIGINT shuts down, in the same words.
         shutdown_on_interrupt: ShutdownRequest = "shutdown-on-sigint", ShutdownModes, "default";
@@ -400,8 +399,18 @@ options! {
         /// that up to twice as many are taken on disk.
         log_segment_bytes: u64 = "append-segment-size",
             Bytes { min: 64 << 10, max: 1 << 40 }, "67108864", when: When::Start;
-        /// Seconds and changes after which a snapshot is written; kept, warned of, not acted on, by
-        /// SHUTDOWN neither.
+        /// Seconds and changes after which the dataset is written to its file: once there were so
+        /// many changes since the last time, and so many seconds. Where it says anything, SHUTDOWN
+        /// writes it too.
         schedule: String = "save", SaveSchedule, "";
+        /// Name of the file of the dataset, in `dir`. It is read at start, where it is there.
+        file_name: String = "dbfilename", Checked::FILE_NAME, "dump.rdb", when: When::Protected;
+        /// Compress strings in the file.
+        compresses: bool = "rdbcompression", Flag, "yes";
+        /// End the file with a checksum of it. One that is there is always checked.
+        has_checksum: bool = "rdbchecksum", Flag, "yes", when: When::Start;
+        /// Take no writes after the dataset could not be written in the background, until it can,
+        /// where `save` says anything.
+        stops_writes: bool = "stop-writes-on-bgsave-error", Flag, "yes";
     }
 }

@@ -43,6 +43,7 @@ const ROWS: &[Row] = &[
             "ring",
             "resp",
             "collections",
+            "rdb",
             "effects",
             "keyspace",
             "command",

@@ -1,7 +1,7 @@
 //! DEBUG: for tests and for people who look closely.
 //!
 //! Redis knows no subcommands here: one row of COMMAND INFO, one text for what it does not know.
-//! The rows of this folder are in no other table. What would need a file of the data is refused,
+//! The rows of this folder are in no other table. What would need an append-only file is refused,
 //! and what switches something that is not here does nothing.
 
 mod client_eviction;
@@ -17,6 +17,7 @@ mod object;
 mod pause_cron;
 mod populate;
 mod protocol;
+mod reload;
 mod sdslen;
 mod set_active_expire;
 mod sleep;
@@ -81,6 +82,7 @@ static SUBCOMMANDS: &[&Command] = &[
     &pause_cron::PAUSE_CRON,
     &populate::POPULATE,
     &protocol::PROTOCOL,
+    &reload::RELOAD,
     &sdslen::SDSLEN,
     &crash::SEGFAULT,
     &set_active_expire::SET_ACTIVE_EXPIRE,
@@ -122,7 +124,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("loadaof", "nothing is saved to disk"),
     ("mallctl", "the allocator has no such numbers"),
     ("mallctl-str", "the allocator has no such texts"),
-    ("reload", "nothing is saved to disk"),
     ("replicate", "there is no replication"),
     ("restart", "nothing is saved that a new process could begin with"),
     ("structsize", "there are no such structures"),

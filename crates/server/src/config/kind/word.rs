@@ -134,12 +134,6 @@ impl Typed<String> for Text {
     }
 }
 
-impl Typed<String> for Checked {
-    fn value(&self, canonical: &str) -> String {
-        canonical.to_owned()
-    }
-}
-
 impl Typed<PathBuf> for Text {
     fn value(&self, canonical: &str) -> PathBuf {
         PathBuf::from(canonical)
@@ -159,6 +153,12 @@ pub struct Checked {
     pub fault: fn(text: &str) -> Option<&'static str>,
     /// Which texts there are, for people.
     pub values: &'static str,
+}
+
+impl Typed<String> for Checked {
+    fn value(&self, canonical: &str) -> String {
+        canonical.to_owned()
+    }
 }
 
 impl Checked {

@@ -1,0 +1,33 @@
+//! The part of a host that keeps the dataset in files.
+
+/// The files of the dataset, where the instance has any. Methods lock shards: a caller holds none,
+/// but for [`Persistence::save_later`].
+pub trait Persistence {
+    /// Writes the dataset to its file, and returns once it is durable there.
+    ///
+    /// # Errors
+    /// When it is not; what was there before is.
+    fn save(&self) -> Result<(), SaveRefusal>;
+
+    /// Has the dataset written to its file by another thread, soon. Locks no shard.
+    ///
+    /// # Errors
+    /// [`SaveRefusal::Runs`].
+    fn save_later(&self) -> Result<(), SaveRefusal>;
+
+    /// Writes the dataset to its file, unless it `saves` not, removes all keys and reads the file
+    /// again, while nobody else reads or writes. Within the file, expired keys are left out.
+    ///
+    /// # Errors
+    /// When the file is not written, and nothing has changed, or cannot be read.
+    fn reload(&self, saves: bool) -> Result<(), SaveRefusal>;
+}
+
+/// Why the dataset is not in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveRefusal {
+    /// Another thread writes it at this moment.
+    Runs,
+    /// It failed, which the log explains.
+    Failed,
+}

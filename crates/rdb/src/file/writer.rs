@@ -1,0 +1,175 @@
+//! Writes a file: its frame, and entries that were encoded elsewhere, maybe by other threads.
+
+use std::io::{self, Write};
+
+use base::{DatabaseIndex, UnixMs};
+use crc::{Digest, Table};
+
+use crate::encode::{Stored, put_value};
+use crate::lzf::Compressor;
+use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
+use crate::writer::Writer;
+
+use super::mark;
+
+/// What a file is like.
+#[derive(Clone, Copy, Debug)]
+pub struct FileForm {
+    /// The version of its values.
+    pub version: Version,
+    /// Whether it may have hashes with fields that expire: it is of a newer version then.
+    pub has_field_times: bool,
+    /// Whether it ends with a checksum.
+    pub has_checksum: bool,
+}
+
+/// A file that is being written.
+pub struct FileWriter<W> {
+    out: W,
+    version: Version,
+    digest: Option<Digest<'static, u64, Table<16>>>,
+    database: Option<DatabaseIndex>,
+    bytes: u64,
+    head: Vec<u8>,
+}
+
+impl<W: Write> FileWriter<W> {
+    /// Writes the beginning of a file to `out`, which holds back what is too little to be worth a
+    /// call.
+    ///
+    /// # Errors
+    /// As `out` fails, here and in what follows; the file is none then.
+    pub fn begin(out: W, form: &FileForm) -> io::Result<FileWriter<W>> {
+        let number = match form.has_field_times {
+            true => VERSION_OF_TIMES,
+            false => form.version.number(),
+        };
+        let digest = form.has_checksum.then(|| CHECKSUM.digest());
+        let version = form.version;
+        let mut writer =
+            FileWriter { out, version, digest, database: None, bytes: 0, head: Vec::new() };
+        writer.write(format!("REDIS{number:04}").as_bytes())?;
+        Ok(writer)
+    }
+
+    /// Writes a field of what there is to say of the whole file.
+    ///
+    /// # Errors
+    /// As `out` fails.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.mark(mark::AUX, |writer| {
+            writer.text(name);
+            writer.text(value);
+        })
+    }
+
+    /// Tells how many keys follow in `database` in all, and how many of them expire.
+    ///
+    /// # Errors
+    /// As `out` fails.
+    pub fn sizes(&mut self, database: DatabaseIndex, keys: u64, volatile: u64) -> io::Result<()> {
+        self.select(database)?;
+        self.mark(mark::SIZES, |writer| {
+            writer.number(keys);
+            writer.number(volatile);
+        })
+    }
+
+    /// Writes entries of `database`, each as [`EntryEncoder`] has made it.
+    ///
+    /// # Errors
+    /// As `out` fails.
+    pub fn entries(&mut self, database: DatabaseIndex, entries: &[u8]) -> io::Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.select(database)?;
+        self.write(entries)
+    }
+
+    /// Writes the end, and returns what the file was written to: not flushed.
+    ///
+    /// # Errors
+    /// As `out` fails.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.write(&[mark::END])?;
+        let checksum = self.digest.take().map_or(0, Digest::<u64, Table<16>>::finalize);
+        self.out.write_all(&checksum.to_le_bytes())?;
+        Ok(self.out)
+    }
+
+    /// Returns how many bytes were written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn select(&mut self, database: DatabaseIndex) -> io::Result<()> {
+        if self.database == Some(database) {
+            return Ok(());
+        }
+        self.database = Some(database);
+        self.mark(mark::DATABASE, |writer| writer.number(database.0.into()))
+    }
+
+    fn mark(&mut self, mark: u8, put: impl FnOnce(&mut Writer<'_>)) -> io::Result<()> {
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        head.push(mark);
+        put(&mut Writer::new(self.version, &mut head));
+        let written = self.write(&head);
+        self.head = head;
+        written
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(digest) = &mut self.digest {
+            digest.update(bytes);
+        }
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+}
+
+/// Makes the bytes of entries; keeps its memory from one to the next.
+pub struct EntryEncoder {
+    version: Version,
+    compressor: Option<Compressor>,
+}
+
+impl EntryEncoder {
+    /// Returns an encoder of values in `version`, which compresses them or not.
+    pub fn new(version: Version, compresses: bool) -> EntryEncoder {
+        EntryEncoder { version, compressor: compresses.then(Compressor::default) }
+    }
+
+    /// Appends the entry of `key` to `out`.
+    ///
+    /// # Panics
+    /// When the value is a collection without parts.
+    pub fn put(
+        &mut self,
+        key: &[u8],
+        expires_at: Option<UnixMs>,
+        value: Stored<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(at) = expires_at {
+            out.push(mark::EXPIRES_AT_MS);
+            out.extend_from_slice(&at.0.to_le_bytes());
+        }
+        let writer = Writer::new(self.version, out);
+        let compressor = self.compressor.as_mut();
+        put_value(value, &mut Writer { key: Some(key), compressor, ..writer });
+    }
+
+    /// Appends when the entry that follows was used last: for how many seconds not, or how often.
+    pub fn put_last_use(&self, idle_seconds: Option<u64>, counter: Option<u8>, out: &mut Vec<u8>) {
+        if let Some(seconds) = idle_seconds {
+            out.push(mark::IDLE);
+            Writer::new(self.version, out).number(seconds);
+        }
+        if let Some(counter) = counter {
+            out.extend_from_slice(&[mark::FREQUENCY, counter]);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! The file of the dataset: when it is written, by whom, and how that went; its reading at start.
+//!
+//! One thread at a time writes it: one that exists for as long as it writes, or the worker that
+//! runs SAVE, or whoever ends the server.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use command::{Pause, Persistence, SaveRefusal, ShutdownError};
+use effects::WriteRefusal;
+use runtime::{LoadError, Loaded, SaveError, SaveOptions, SaveProgress, Saved};
+use sys::crash::AlternateStack;
+
+use crate::server_state::ServerState;
+
+/// How long after a failure the schedule is followed again, as in Redis.
+const RETRY_TIME: Duration = Duration::from_secs(5);
+/// How often a server that ends writes the file anew because something has changed since.
+const FINAL_SAVES_MAX: u32 = 4;
+/// For how long writes wait for the last file at most.
+const FINAL_PAUSE: Duration = Duration::from_hours(24);
+
+/// How it stands with the file of the dataset.
+#[derive(Default)]
+pub struct PersistenceState {
+    state: Mutex<State>,
+    /// A file is not being written any more.
+    ended: Condvar,
+    /// The changes since the start that a file has.
+    saved_changes: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Running>,
+    /// One is to be written by another thread.
+    is_wanted: bool,
+    thread: Option<JoinHandle<()>>,
+    /// By the wall clock, in seconds; none before the first.
+    saved_at_s: Option<i64>,
+    saves: u64,
+    has_failed: bool,
+    /// How long the last in the background took.
+    took: Option<Duration>,
+    /// When the last in the background began, by the steady clock.
+    tried_at: Duration,
+    loaded: Loaded,
+}
+
+struct Running {
+    began: Duration,
+    is_in_background: bool,
+    progress: Arc<SaveProgress>,
+}
+
+/// What INFO says of the file.
+pub struct PersistenceReport {
+    /// Changes that no file has.
+    pub changes: u64,
+    /// Whether one is written in the background.
+    pub is_running: bool,
+    /// Whether the last in the background has failed.
+    pub has_failed: bool,
+    /// How many seconds the last took.
+    pub took_s: Option<u64>,
+    /// For how many seconds one has been written.
+    pub running_s: Option<u64>,
+    /// How many were written since the start.
+    pub saves: u64,
+    /// The keys that are written.
+    pub keys: u64,
+    /// What was read at start.
+    pub loaded: Loaded,
+}
+
+impl PersistenceState {
+    /// Returns when a file was written last, in seconds of the wall clock.
+    pub fn saved_at_s(&self) -> Option<i64> {
+        self.state().saved_at_s
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the state of files panics")
+    }
+
+    /// Notes that a file is being written from now on.
+    fn begin(&self, is_in_background: bool) -> Result<Arc<SaveProgress>, SaveRefusal> {
+        let mut state = self.state();
+        if state.running.is_some() {
+            return Err(SaveRefusal::Runs);
+        }
+        let began = sys::clock::monotonic();
+        let progress = Arc::<SaveProgress>::default();
+        let kept = Arc::clone(&progress);
+        state.running = Some(Running { began, is_in_background, progress: kept });
+        Ok(progress)
+    }
+
+    /// Has what is being written end without a file, and waits for that.
+    fn cancel(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_wanted) {
+            // No thread has begun it.
+            state.running = None;
+        }
+        if let Some(running) = &state.running {
+            running.progress.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        while state.running.is_some() {
+            state = self.ended.wait(state).expect("no holder of the state of files panics");
+        }
+    }
+}
+
+impl ServerState {
+    /// Returns what there is to say of the file of the dataset.
+    pub fn persistence_report(&self) -> PersistenceReport {
+        let changes = self.unsaved_changes();
+        let state = self.persistence.state();
+        let running = state.running.as_ref().filter(|running| running.is_in_background);
+        let now = sys::clock::monotonic();
+        PersistenceReport {
+            changes,
+            is_running: running.is_some(),
+            has_failed: state.has_failed,
+            took_s: state.took.map(|took| took.as_secs()),
+            running_s: running.map(|running| (now - running.began).as_secs()),
+            saves: state.saves,
+            keys: running.map_or(0, |running| running.progress.keys.load(Ordering::Relaxed)),
+            loaded: state.loaded,
+        }
+    }
+
+    /// Returns how many changes there were that no file has.
+    pub fn unsaved_changes(&self) -> u64 {
+        let saved = self.persistence.saved_changes.load(Ordering::Relaxed);
+        self.keyspace().changes_since_start().saturating_sub(saved)
+    }
+
+    /// Reads the file of the dataset, where there is one, before the server serves.
+    ///
+    /// # Errors
+    /// A line for the log, where the file is there and cannot be read to its end.
+    pub fn load_dataset(&self) -> Result<(), String> {
+        let path = self.dataset_path();
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened,
+        };
+        let fatal = |reason: &dyn std::fmt::Display| {
+            format!("Fatal error loading the DB from {}: {reason}. Exiting.", path.display())
+        };
+        let file = file.map_err(|error| fatal(&error))?;
+        let total = file.metadata().map_or(0, |metadata| metadata.len());
+        let began = sys::clock::monotonic();
+        let mut told = began;
+        let loaded = self.runtime.load(file, |so_far| {
+            let now = sys::clock::monotonic();
+            if now - told >= Duration::from_secs(5) {
+                told = now;
+                let (keys, bytes) = (so_far.keys, so_far.bytes);
+                tracing::info!(keys, bytes, total, "Loading the dataset");
+            }
+        });
+        let loaded = loaded.map_err(|error: LoadError| fatal(&error))?;
+        let (keys, expired) = (loaded.keys, loaded.expired);
+        tracing::info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}.");
+        let took = (sys::clock::monotonic() - began).as_secs_f64();
+        tracing::info!("DB loaded from disk: {took:.3} seconds");
+        self.note_loaded(loaded);
+        Ok(())
+    }
+
+    /// Notes that the dataset is what a file has.
+    fn note_loaded(&self, loaded: Loaded) {
+        let changes = self.keyspace().changes_since_start();
+        self.persistence.saved_changes.store(changes, Ordering::Relaxed);
+        self.persistence.state().loaded = loaded;
+    }
+
+    fn dataset_path(&self) -> PathBuf {
+        PathBuf::from(&self.settings().persistence.file_name)
+    }
+
+    /// Begins to write the file by a thread of its own, where that is wanted or due. For the
+    /// service thread.
+    pub fn save_if_due(self: &Arc<ServerState>) {
+        let is_wanted = self.persistence.state().is_wanted;
+        let due = self.due_rule();
+        if !is_wanted && due.is_none() {
+            return;
+        }
+        if let Some((seconds, changes)) = due.filter(|_| !is_wanted) {
+            tracing::info!("{changes} changes in {seconds} seconds. Saving...");
+            if self.save_later().is_err() {
+                return;
+            }
+        }
+        self.start_wanted();
+    }
+
+    /// Returns whether the schedule may come due without anything else happening.
+    pub fn awaits_schedule(&self) -> bool {
+        let settings = self.settings();
+        self.persistence.state().is_wanted
+            || !settings.persistence.schedule.is_empty() && self.unsaved_changes() > 0
+    }
+
+    /// Returns the seconds and changes of the schedule that have passed, if any have.
+    fn due_rule(&self) -> Option<(u64, u64)> {
+        let settings = self.settings();
+        if settings.persistence.schedule.is_empty() {
+            return None;
+        }
+        let changes = self.unsaved_changes();
+        let now = sys::clock::monotonic();
+        let state = self.persistence.state();
+        let may_try = !state.has_failed || now.saturating_sub(state.tried_at) > RETRY_TIME;
+        if changes == 0 || state.running.is_some() || !may_try {
+            return None;
+        }
+        let saved_at = state.saved_at_s.unwrap_or(self.identity.started.0 / 1000);
+        let passed = (self.runtime.clock().wall().0 / 1000).saturating_sub(saved_at);
+        let passed = u64::try_from(passed).unwrap_or(0);
+        let rules = rules_of(&settings.persistence.schedule);
+        rules.into_iter().find(|(seconds, wanted)| changes >= *wanted && passed > *seconds)
+    }
+
+    fn start_wanted(self: &Arc<ServerState>) {
+        let mut state = self.persistence.state();
+        let Some(progress) = state.running.as_ref().map(|running| Arc::clone(&running.progress))
+        else {
+            return;
+        };
+        state.is_wanted = false;
+        state.tried_at = sys::clock::monotonic();
+        let ended = state.thread.take();
+        let shared = Arc::clone(self);
+        let run = move || {
+            // Without a stack for signals a crash here tells less.
+            let _stack = AlternateStack::for_this_thread();
+            if let Some(ended) = ended {
+                // It has ended, or does now.
+                let _ = ended.join();
+            }
+            shared.save_in_background(&progress);
+        };
+        match thread::Builder::new().name("snapshot".to_owned()).spawn(run) {
+            Ok(thread) => state.thread = Some(thread),
+            Err(error) => {
+                drop(state);
+                tracing::warn!(%error, "Can't save in background: no thread");
+                self.end_save(&Err(SaveError::System { step: "no thread", error }));
+            }
+        }
+    }
+
+    fn save_in_background(&self, progress: &SaveProgress) {
+        let pid = std::process::id();
+        tracing::info!("Background saving started by pid {pid}");
+        let saved = self.write_dataset(progress);
+        match &saved {
+            Ok(saved) => {
+                let bytes = saved.bytes;
+                tracing::info!("DB saved on disk");
+                tracing::info!(bytes, "Background saving terminated with success");
+            }
+            Err(SaveError::Cancelled) => tracing::warn!("Background saving ended on request"),
+            Err(error) => tracing::warn!("Background saving error: {error}"),
+        }
+        self.end_save(&saved);
+    }
+
+    fn write_dataset(&self, progress: &SaveProgress) -> Result<Saved, SaveError> {
+        let settings = self.settings();
+        let options = SaveOptions {
+            redis_version: settings.process.compatible_version.clone(),
+            compresses: settings.persistence.compresses,
+            has_checksum: settings.persistence.has_checksum,
+        };
+        self.runtime.save(&self.dataset_path(), &options, progress)
+    }
+
+    /// Notes how the writing of the file that runs has ended.
+    fn end_save(&self, saved: &Result<Saved, SaveError>) {
+        let now = sys::clock::monotonic();
+        {
+            let mut state = self.persistence.state();
+            let running = state.running.take().expect("who ends has begun");
+            match saved {
+                Ok(saved) => {
+                    state.saved_at_s = Some(self.runtime.clock().wall().0 / 1000);
+                    state.saves += 1;
+                    state.has_failed = false;
+                    self.persistence.saved_changes.store(saved.changes, Ordering::Relaxed);
+                }
+                Err(SaveError::Cancelled) => {}
+                Err(_) => state.has_failed |= running.is_in_background,
+            }
+            if running.is_in_background {
+                state.took = Some(now - running.began);
+            }
+        }
+        self.persistence.ended.notify_all();
+        self.admit_writes_as_saved();
+    }
+
+    /// Takes writes or none, as the last file and the options say.
+    pub fn admit_writes_as_saved(&self) {
+        let settings = self.settings();
+        let has_failed = self.persistence.state().has_failed;
+        let rules = &settings.persistence;
+        let admission = self.keyspace().admission();
+        match has_failed && rules.stops_writes && !rules.schedule.is_empty() {
+            true => admission.refuse(WriteRefusal::Unsaved),
+            false => admission.allow(WriteRefusal::Unsaved),
+        }
+    }
+
+    /// Writes the file a last time, while writes wait; ends what another thread writes.
+    ///
+    /// # Errors
+    /// When it is not written.
+    pub fn save_finally(&self) -> Result<(), ShutdownError> {
+        self.persistence.cancel();
+        tracing::warn!("Saving the final RDB snapshot before exiting.");
+        self.pause.begin(Pause::Writes, FINAL_PAUSE, sys::clock::monotonic());
+        for _ in 0..FINAL_SAVES_MAX {
+            if self.save().is_err() {
+                self.pause.end();
+                self.post_all(|| crate::mailbox::Message::Resume);
+                return Err(ShutdownError::Unsaved);
+            }
+            // A write that began before the pause may have ended after the cut.
+            if self.unsaved_changes() == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what is being written end without a file, where a server ends without one.
+    pub fn cancel_save(&self) {
+        self.persistence.cancel();
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Persistence for ServerState {
+    fn save(&self) -> Result<(), SaveRefusal> {
+        let progress = self.persistence.begin(false)?;
+        let saved = self.write_dataset(&progress);
+        match &saved {
+            Ok(_) => tracing::info!("DB saved on disk"),
+            Err(error) => tracing::warn!("Error saving the DB: {error}"),
+        }
+        self.end_save(&saved);
+        saved.map(drop).map_err(|_| SaveRefusal::Failed)
+    }
+
+    fn save_later(&self) -> Result<(), SaveRefusal> {
+        self.persistence.begin(true)?;
+        self.persistence.state().is_wanted = true;
+        self.service_waker.wake();
+        Ok(())
+    }
+
+    fn reload(&self, saves: bool) -> Result<(), SaveRefusal> {
+        self.persistence.cancel();
+        let path = self.dataset_path();
+        let settings = self.settings();
+        let options = SaveOptions {
+            redis_version: settings.process.compatible_version.clone(),
+            compresses: settings.persistence.compresses,
+            has_checksum: settings.persistence.has_checksum,
+        };
+        match self.runtime.reload(&path, saves.then_some(&options)) {
+            Ok(loaded) => {
+                tracing::warn!("DB reloaded by DEBUG RELOAD");
+                self.note_loaded(loaded);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("Error trying to load the RDB dump: {error}");
+                Err(SaveRefusal::Failed)
+            }
+        }
+    }
+}
+
+/// Returns the pairs of `schedule`.
+fn rules_of(schedule: &str) -> Vec<(u64, u64)> {
+    let numbers: Vec<u64> = schedule.split(' ').filter_map(|word| word.parse().ok()).collect();
+    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_is_pairs() {
+        assert_eq!(rules_of("3600 1 300 100"), [(3600, 1), (300, 100)]);
+        assert_eq!(rules_of(""), []);
+    }
+}

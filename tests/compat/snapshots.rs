@@ -1,0 +1,213 @@
+//! The file of the dataset: what one server saves the other loads, and what becomes of the server
+//! and its file where it cannot be written or read.
+
+use std::fs;
+use std::path::Path;
+
+use base::prng::Prng;
+use collections::CollectionView;
+use harness::{Connection, Kind, Launch, Server, TempFolder, poll_until, request};
+use rdb::{Stored, Version, samples};
+use resp::Value;
+
+fn ok() -> Value {
+    Value::Simple(b"OK".to_vec())
+}
+
+/// Launches a server whose files are in `folder`.
+fn launch(kind: Kind, folder: &TempFolder) -> Launch {
+    let path = folder.path().to_str().expect("the folder of tests has a plain name");
+    Launch::new(kind).option("dir", path)
+}
+
+/// Stores keys of all types and encodings that redis-server 7.0 knows, in two databases.
+fn fill(client: &mut Connection) {
+    let mut random = Prng::new(17);
+    let version = Version::new(10).expect("that of 7.0");
+    for number in 0..300 {
+        if number == 250 {
+            assert_eq!(client.call("SELECT 3"), ok());
+        }
+        let key = format!("key:{number}");
+        let count = 1 + random.below([5, 100, 700][number % 3]);
+        let parts: Vec<Vec<u8>> =
+            (0..count).map(|part| format!("{part}:{}", "x".repeat(number % 90)).into()).collect();
+        let collection = samples::collection(&mut random, &parts);
+        let is_timed = matches!(collection.view(), CollectionView::Hash(hash) if hash.is_timed());
+        let mut payload = Vec::new();
+        match number % 4 == 0 || is_timed {
+            true => rdb::encode_as(version, Stored::String(&parts[0]), &mut payload),
+            false => rdb::encode_as(version, Stored::Collection(collection.view()), &mut payload),
+        }
+        let ttl = if random.one_in(3) { "86400000" } else { "0" };
+        let restore = request(&[b"RESTORE", key.as_bytes(), ttl.as_bytes(), &payload]);
+        assert_eq!(client.ask(&restore).value, ok(), "{key}");
+    }
+    for (key, text) in [("int", "-123456789"), ("text", "deep"), ("long", &"ab".repeat(30_000))] {
+        assert_eq!(client.ask(&request(&["SET", key, text])).value, ok());
+    }
+    assert_eq!(client.call("SELECT 0"), ok());
+}
+
+#[test]
+fn what_redis_saves_is_loaded_and_what_is_saved_redis_loads() {
+    for has_checksum in ["yes", "no"] {
+        let folder = TempFolder::new();
+        let mut redis = launch(Kind::Redis, &folder).option("rdbchecksum", has_checksum).start();
+        let mut client = redis.tcp();
+        fill(&mut client);
+        let expected = client.call("DEBUG DIGEST");
+        assert_eq!(client.call("SAVE"), ok());
+        drop(client);
+        redis.signal("KILL");
+        redis.wait();
+        let mut server = launch(Kind::Forebay, &folder).option("rdb-export-version", "10").start();
+        let mut client = server.tcp();
+        assert_eq!(client.call("DEBUG DIGEST"), expected);
+        assert_eq!(client.info("rdb_last_load_keys_loaded"), 303);
+        assert_eq!(client.call("DEBUG RELOAD"), ok());
+        assert_eq!(client.call("DEBUG DIGEST"), expected, "after its own file");
+        client.call("SET further key");
+        let expected = client.call("DEBUG DIGEST");
+        let started = Value::Simple(b"Background saving started".to_vec());
+        assert_eq!(client.call("BGSAVE"), started);
+        poll_until("the file", || client.info("rdb_bgsave_in_progress") == 0);
+        assert_eq!(client.info("rdb_changes_since_last_save"), 0);
+        drop(client);
+        server.signal("KILL");
+        server.wait();
+        let redis = launch(Kind::Redis, &folder).start();
+        assert_eq!(redis.tcp().call("DEBUG DIGEST"), expected);
+    }
+}
+
+#[test]
+fn keys_that_have_expired_are_not_loaded() {
+    let folder = TempFolder::new();
+    let mut server = launch(Kind::Forebay, &folder).start();
+    let mut client = server.tcp();
+    client.call("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.call("SET gone v PX 1");
+    client.call("SET stays v PX 100000");
+    harness::let_pass(std::time::Duration::from_millis(20)); // It expires.
+    assert_eq!(client.call("SAVE"), ok());
+    drop(client);
+    server.signal("KILL");
+    server.wait();
+    let server = launch(Kind::Forebay, &folder).start();
+    let mut client = server.tcp();
+    assert_eq!(client.call("DBSIZE"), Value::Integer(1));
+    assert_eq!(client.info("rdb_last_load_keys_expired"), 1);
+}
+
+#[test]
+fn a_file_that_is_not_whole_ends_the_start_with_its_place() {
+    let folder = TempFolder::new();
+    let mut server = launch(Kind::Forebay, &folder).start();
+    let mut client = server.tcp();
+    (0..50).for_each(|number| drop(client.call(&format!("SET key:{number} value"))));
+    assert_eq!(client.call("SAVE"), ok());
+    server.signal("KILL");
+    server.wait();
+    let path = folder.join("dump.rdb");
+    let whole = fs::read(&path).expect("it was saved");
+    for (bytes, said) in [
+        (whole[..whole.len() / 2].to_vec(), "the file ends in the middle"),
+        ([&whole[..60], b"X", &whole[61..]].concat(), "Fatal error loading the DB"),
+        (b"HELLO0011".to_vec(), "Wrong signature trying to load DB from file"),
+        (b"REDIS0099".to_vec(), "Can't handle RDB format version 99"),
+    ] {
+        fs::write(&path, &bytes).expect("the folder takes a file");
+        let log = launch(Kind::Forebay, &folder).try_start().expect_err("it is not whole");
+        assert!(log.contains("Fatal error loading the DB from dump.rdb: at byte"), "{log}");
+        assert!(log.contains(said), "{log}");
+        assert_eq!(fs::read(&path).expect("it is there"), bytes, "it is as it was");
+    }
+}
+
+/// Has the next file of `server` not be written: its name is taken by a folder.
+fn block(server: &Server, folder: &TempFolder) -> std::path::PathBuf {
+    let path = folder.join(&format!("temp-{}.rdb", server.process_id()));
+    fs::create_dir(&path).expect("nobody has the name");
+    path
+}
+
+#[test]
+fn where_the_file_cannot_be_written_writes_are_refused_and_the_old_one_stays() {
+    const MISCONF: &[u8] =
+        b"MISCONF Redis is configured to save RDB snapshots, but it's currently \
+        unable to persist to disk.";
+    let folder = TempFolder::new();
+    let server = launch(Kind::Forebay, &folder).option("save", "3600 1000000").start();
+    let mut client = server.tcp();
+    client.call("SET lake deep");
+    assert_eq!(client.call("SAVE"), ok());
+    let path = folder.join("dump.rdb");
+    let whole = fs::read(&path).expect("it was saved");
+    let obstacle = block(&server, &folder);
+    client.call("SET lake deeper");
+    assert_eq!(client.call("SAVE"), Value::Error(b"ERR".to_vec()));
+    assert_eq!(client.call("SET lake deepest"), ok(), "that was no background save");
+    client.call("BGSAVE");
+    poll_until("the failure", || {
+        client.info_text("persistence").contains("rdb_last_bgsave_status:err")
+    });
+    for line in ["SET lake shallow", "DEL lake", "RPUSH list a"] {
+        let refused = client.call(line);
+        assert!(matches!(&refused, Value::Error(text) if text.starts_with(MISCONF)), "{refused:?}");
+    }
+    assert_eq!(client.call("GET lake"), Value::Bulk(b"deepest".to_vec()));
+    assert_eq!(fs::read(&path).expect("it is there"), whole, "the file is that of before");
+    client.call("CONFIG SET stop-writes-on-bgsave-error no");
+    assert_eq!(client.call("SET lake wide"), ok());
+    client.call("CONFIG SET stop-writes-on-bgsave-error yes");
+    fs::remove_dir(obstacle).expect("it is there");
+    client.call("BGSAVE");
+    poll_until("success", || client.info_text("persistence").contains("rdb_last_bgsave_status:ok"));
+    assert_eq!(client.call("SET lake clear"), ok());
+    assert!(files_in(folder.path()).iter().all(|name| !name.starts_with("temp-")));
+}
+
+fn files_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    entries.map(|entry| entry.expect("it is").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_schedule_saves_and_a_shutdown_with_one_loses_nothing() {
+    let folder = TempFolder::new();
+    let mut server = launch(Kind::Forebay, &folder).option("save", "1 2").start();
+    let mut client = server.tcp();
+    client.call("SET a 1");
+    client.call("SET b 2");
+    poll_until("the schedule", || client.info("rdb_saves") == 1);
+    assert!(server.log().contains("2 changes in 1 seconds. Saving..."), "{}", server.log());
+    client.call("SET c 3");
+    client.send(&harness::encode(&[request(&["SHUTDOWN"])])).expect("the server takes a request");
+    assert!(server.wait().success(), "{}", server.log());
+    let mut server = launch(Kind::Forebay, &folder).start();
+    let mut client = server.tcp();
+    assert_eq!(client.call("DBSIZE"), Value::Integer(3));
+    client.call("SET d 4");
+    client.send(&harness::encode(&[request(&["SHUTDOWN"])])).expect("the server takes a request");
+    assert!(server.wait().success(), "{}", server.log());
+    let server = launch(Kind::Forebay, &folder).start();
+    assert_eq!(server.tcp().call("DBSIZE"), Value::Integer(3), "there was no schedule");
+}
+
+#[test]
+fn a_shutdown_that_cannot_save_goes_on_unless_it_is_forced() {
+    let folder = TempFolder::new();
+    let mut server = launch(Kind::Forebay, &folder).start();
+    let mut client = server.tcp();
+    block(&server, &folder);
+    for line in ["SHUTDOWN SAVE", "SHUTDOWN NOW SAVE"] {
+        let refusal = b"ERR Errors trying to SHUTDOWN. Check logs.".to_vec();
+        assert_eq!(client.call(line), Value::Error(refusal), "{line}");
+    }
+    assert!(server.log().contains("Error trying to save the DB, can't exit."), "{}", server.log());
+    assert_eq!(client.call("SET lake deep"), ok(), "writes wait no longer");
+    client.send(&harness::encode(&[request(&["SHUTDOWN", "SAVE", "FORCE"])])).expect("it is taken");
+    assert!(server.wait().success(), "{}", server.log());
+    assert!(server.log().contains("Error trying to save the DB, exiting anyway."));
+}
