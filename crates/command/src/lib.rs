@@ -53,8 +53,8 @@ pub use host::observe::{
 pub use host::{
     Attendance, Clients, ConfigError, Crash, Delivery, Host, LaneOffer, MemoryGeometry,
     MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Persistence, Process, RewriteError,
-    SaveRefusal, SentValue, SharedMemory, ShutdownError, ShutdownRequest, Target, Transfer,
-    TransferFailure, Unavailable, UploadOffer,
+    RewriteStart, SaveRefusal, SentValue, SharedMemory, ShutdownError, ShutdownRequest, Target,
+    Transfer, TransferFailure, Unavailable, UploadOffer,
 };
 pub use table::argument::{Arg, ArgKind};
 pub use table::arity::Arity;

@@ -239,7 +239,9 @@ impl Runtime {
             },
             |last| {
                 changes = keyspace.changes_since_start();
-                last
+                // Nobody has written since the stream was begun anew, perhaps.
+                let end = self.kept_backlog().map_or(Lsn(0), |backlog| backlog.extent().end);
+                last.max(end)
             },
         );
         let snapshot = begun.map_err(|SnapshotRuns| SaveError::Runs)?;

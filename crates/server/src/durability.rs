@@ -14,19 +14,22 @@ mod recovery;
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::{DatabaseIndex, Lsn};
 use effects::{Consumer, WriteRefusal};
-use runtime::Runtime;
+use runtime::{Runtime, SaveProgress};
+use wal::{Begin, Storage};
 
 use crate::config::kind::Named;
 use crate::config::options::Settings;
 
 pub use log_thread::LogThread;
-pub use recovery::{OpenLog, recover};
+pub use recovery::{OpenLog, SNAPSHOT_NAME, recover};
 
 /// Records that the log thread has not taken, in bytes, behind which no write is admitted. They are
 /// in memory, and replies are held long before: this is for writers whose replies nobody holds.
@@ -64,6 +67,8 @@ impl Named for SyncPolicy {
 pub struct Durability {
     progress: Progress,
     orders: Mutex<Orders>,
+    /// Where the log is, while one is kept.
+    place: Mutex<Option<Place>>,
     /// An order has been carried out.
     done: Condvar,
     wakeup: Wakeup,
@@ -78,6 +83,13 @@ struct Orders {
     ends: bool,
     /// And end.
     exits: bool,
+}
+
+/// The folder of a log.
+#[derive(Clone)]
+struct Place {
+    path: PathBuf,
+    storage: Arc<dyn Storage>,
 }
 
 /// A log and where it takes records from.
@@ -97,6 +109,10 @@ pub struct Progress {
     /// A sync is wanted before its time.
     sync_wanted: AtomicBool,
     begun_at: AtomicU64,
+    /// The LSN of the snapshot that it goes on from.
+    based_on: AtomicU64,
+    /// The bytes of that.
+    snapshot_bytes: AtomicU64,
     syncs: AtomicU64,
     delayed_syncs: AtomicU64,
     frames: AtomicU64,
@@ -120,6 +136,10 @@ pub struct LogReport {
     pub syncs: u64,
     /// Syncs that took longer than the time to the next one.
     pub delayed_syncs: u64,
+    /// The bytes of the snapshot that it goes on from.
+    pub snapshot_bytes: u64,
+    /// The bytes of records behind that.
+    pub bytes_behind_snapshot: u64,
     /// Frames written.
     pub frames: u64,
     /// Bytes written, those around the payloads included.
@@ -141,6 +161,10 @@ impl Durability {
         for position in [&progress.written, &progress.durable, &progress.begun_at] {
             position.store(lsn.0, Ordering::SeqCst);
         }
+        progress.based_on.store(log.based_on.0, Ordering::SeqCst);
+        let snapshot = std::fs::metadata(log.path.join(SNAPSHOT_NAME));
+        progress.snapshot_bytes.store(snapshot.map_or(0, |it| it.len()), Ordering::Relaxed);
+        *self.place() = Some(Place { path: log.path.clone(), storage: Arc::clone(&log.storage) });
         progress.has_failed.store(false, Ordering::Relaxed);
         progress.is_full.store(false, Ordering::Relaxed);
         // Until the thread runs, and sets it as the policy asks.
@@ -150,23 +174,33 @@ impl Durability {
         self.wakeup.wake();
     }
 
-    /// Begins to keep a log, in place of any that is there, while the server runs. There is no
-    /// snapshot that it could go on from, so that there must be no data.
+    /// Begins to keep a log, in place of any that is there, while the server runs. Where there are
+    /// data, a snapshot of them is written first: meanwhile what writes change is in memory, up to
+    /// [`UNTAKEN_BYTES_MAX`]. The caller holds no guard.
     ///
     /// # Errors
-    /// A sentence that says why not; nothing has changed then.
+    /// A sentence that says why not. What was in the folder of the log may be gone.
     pub fn turn_on(&self, settings: &Settings, runtime: &Runtime) -> Result<(), String> {
         let folder = recovery::open_folder(settings)?;
+        // It is of no use since the log was turned off, and might be taken for that of these data.
+        folder.clear()?;
         runtime.keep_changes(true);
-        let consumer = {
+        let (consumer, is_empty) = {
             let mut guard = runtime.keyspace().lock_all();
             let databases = 0..runtime.keyspace().database_count() as u8;
             let count = |index| guard.access().key_count(DatabaseIndex(index));
             let is_empty = databases.map(count).all(|keys| keys == 0);
-            is_empty.then(|| runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX))
+            (runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX), is_empty)
         };
-        let begun = consumer.ok_or_else(|| NOT_EMPTY.to_owned()).and_then(|consumer| {
-            let log = folder.begin_anew(settings, runtime, consumer.position())?;
+        let saved = match is_empty {
+            true => Ok(Begin::Nothing),
+            false => {
+                let progress = SaveProgress::default();
+                folder.save_snapshot(settings, runtime, &progress).map(|_| Begin::Snapshot)
+            }
+        };
+        let begun = saved.and_then(|begin| {
+            let log = folder.begin(settings, runtime, consumer.position(), begin)?;
             Ok((log, consumer))
         });
         match begun {
@@ -177,6 +211,35 @@ impl Durability {
             }
         }
         Ok(())
+    }
+
+    /// Returns the file of the snapshot that the log goes on from; none where no log is kept.
+    pub fn snapshot_path(&self) -> Option<PathBuf> {
+        let place = self.place();
+        place.as_ref().filter(|_| self.is_on()).map(|place| place.path.join(SNAPSHOT_NAME))
+    }
+
+    /// Returns how many bytes of records the log has behind its snapshot.
+    pub fn bytes_behind_snapshot(&self) -> u64 {
+        let [written, base] = [&self.progress.written, &self.progress.based_on]
+            .map(|position| position.load(Ordering::Relaxed));
+        written.saturating_sub(base)
+    }
+
+    /// Removes what of the log a snapshot of `lsn` and so many bytes, which is durable, has.
+    ///
+    /// # Errors
+    /// When a file cannot be removed: it is in the way of nothing.
+    pub fn forget_before(&self, lsn: Lsn, snapshot_bytes: u64) -> io::Result<()> {
+        self.progress.based_on.store(lsn.0, Ordering::SeqCst);
+        self.progress.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
+        let place = self.place().clone();
+        place.map_or(Ok(()), |place| wal::forget_before(&*place.storage, lsn.0))
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+        // Each change is one assignment.
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the log in order, and returns once that is done. What waits for it goes on.
@@ -248,6 +311,8 @@ impl Durability {
             begun_at: count(&progress.begun_at),
             syncs: count(&progress.syncs),
             delayed_syncs: count(&progress.delayed_syncs),
+            snapshot_bytes: count(&progress.snapshot_bytes),
+            bytes_behind_snapshot: self.bytes_behind_snapshot(),
             frames: count(&progress.frames),
             file_bytes: count(&progress.file_bytes),
         }
@@ -258,9 +323,6 @@ impl Durability {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-const NOT_EMPTY: &str = "the log can only be turned on while there are no keys: there is no \
-                         snapshot yet that it could go on from";
 
 /// Keeps the changes only where an option asks for that by itself.
 fn keep_changes_for_others(settings: &Settings, runtime: &Runtime) {

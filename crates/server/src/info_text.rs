@@ -236,11 +236,14 @@ fn persistence(shared: &ServerState, fields: &mut InfoText) {
     fields.add("rdb_last_load_keys_loaded", report.loaded.keys);
     let log = shared.durability.report();
     fields.add("aof_enabled", u8::from(log.is_on));
-    add_zeroes(fields, &["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
-    fields.add("aof_last_rewrite_time_sec", -1);
-    fields.add("aof_current_rewrite_time_sec", -1);
-    fields.add("aof_last_bgrewrite_status", "ok");
-    add_zeroes(fields, &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    let rewrite = &report.rewrite;
+    fields.add("aof_rewrite_in_progress", u8::from(rewrite.running_s.is_some()));
+    fields.add("aof_rewrite_scheduled", u8::from(rewrite.is_scheduled));
+    fields.add("aof_last_rewrite_time_sec", seconds(rewrite.took_s));
+    fields.add("aof_current_rewrite_time_sec", seconds(rewrite.running_s));
+    fields.add("aof_last_bgrewrite_status", if rewrite.failures > 0 { "err" } else { "ok" });
+    fields.add("aof_rewrites", rewrite.count);
+    fields.add("aof_rewrites_consecutive_failures", rewrite.failures);
     fields.add("aof_last_write_status", if log.is_well { "ok" } else { "err" });
     add_zeroes(fields, &["aof_last_cow_size"]);
     add_zeroes(fields, &["module_fork_in_progress", "module_fork_last_cow_size"]);
@@ -257,8 +260,8 @@ fn persistence(shared: &ServerState, fields: &mut InfoText) {
 /// Adds what there is to say of a log that is kept, Redis's fields first.
 fn add_log(shared: &ServerState, log: &LogReport, fields: &mut InfoText) {
     let latest = shared.runtime.kept_backlog().map_or(0, |backlog| backlog.extent().end.0);
-    fields.add("aof_current_size", log.written);
-    fields.add("aof_base_size", log.begun_at);
+    fields.add("aof_current_size", log.snapshot_bytes + log.bytes_behind_snapshot);
+    fields.add("aof_base_size", log.snapshot_bytes);
     fields.add("aof_pending_rewrite", 0);
     fields.add("aof_buffer_length", latest.saturating_sub(log.written));
     fields.add("aof_pending_bio_fsync", u8::from(log.durable < log.written));

@@ -1,21 +1,23 @@
-//! The file of the dataset: when it is written, by whom, and how that went; its reading at start.
+//! The file of the dataset, and the snapshot that the log goes on from: when they are written, by
+//! whom, and how that went; the reading of the file at start.
 //!
 //! One thread at a time writes it: one that exists for as long as it writes, or the worker that
 //! runs SAVE, or whoever ends the server.
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use command::{Pause, Persistence, SaveRefusal, ShutdownError};
+use command::{Pause, Persistence, RewriteStart, SaveRefusal, ShutdownError};
 use effects::WriteRefusal;
-use runtime::{LoadError, Loaded, SaveError, SaveOptions, SaveProgress, Saved};
+use runtime::{LoadError, Loaded, Runtime, SaveError, SaveOptions, SaveProgress, Saved};
 use sys::crash::AlternateStack;
 
+use crate::config::options::Settings;
 use crate::server_state::ServerState;
 
 /// How long after a failure the schedule is followed again, as in Redis.
@@ -50,12 +52,36 @@ struct State {
     /// When the last in the background began, by the steady clock.
     tried_at: Duration,
     loaded: Loaded,
+    rewrites: Rewrites,
 }
 
 struct Running {
     began: Duration,
     is_in_background: bool,
+    target: Target,
     progress: Arc<SaveProgress>,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// The file of the dataset.
+    Dataset,
+    /// The snapshot that the log goes on from, which may forget what is before it.
+    LogSnapshot,
+}
+
+/// How it went with snapshots for the log.
+#[derive(Clone, Copy, Default)]
+struct Rewrites {
+    /// One is to be written once nothing else is.
+    is_scheduled: bool,
+    count: u64,
+    /// Failures since the last success.
+    failures: u64,
+    took: Option<Duration>,
+    /// When the last began, by the steady clock.
+    tried_at: Duration,
 }
 
 /// What INFO says of the file.
@@ -76,6 +102,22 @@ pub struct PersistenceReport {
     pub keys: u64,
     /// What was read at start.
     pub loaded: Loaded,
+    /// What there is to say of the log's snapshots.
+    pub rewrite: RewriteReport,
+}
+
+/// What INFO says of the snapshots of the log.
+pub struct RewriteReport {
+    /// For how many seconds one has been written, if one is.
+    pub running_s: Option<u64>,
+    /// Whether one is to be written next.
+    pub is_scheduled: bool,
+    /// How many were written since the start.
+    pub count: u64,
+    /// How many failed since the last.
+    pub failures: u64,
+    /// How many seconds the last took.
+    pub took_s: Option<u64>,
 }
 
 impl PersistenceState {
@@ -89,7 +131,11 @@ impl PersistenceState {
     }
 
     /// Notes that a file is being written from now on.
-    fn begin(&self, is_in_background: bool) -> Result<Arc<SaveProgress>, SaveRefusal> {
+    fn begin(
+        &self,
+        target: Target,
+        is_in_background: bool,
+    ) -> Result<Arc<SaveProgress>, SaveRefusal> {
         let mut state = self.state();
         if state.running.is_some() {
             return Err(SaveRefusal::Runs);
@@ -97,7 +143,7 @@ impl PersistenceState {
         let began = sys::clock::monotonic();
         let progress = Arc::<SaveProgress>::default();
         let kept = Arc::clone(&progress);
-        state.running = Some(Running { began, is_in_background, progress: kept });
+        state.running = Some(Running { began, is_in_background, target, progress: kept });
         Ok(progress)
     }
 
@@ -122,8 +168,19 @@ impl ServerState {
     pub fn persistence_report(&self) -> PersistenceReport {
         let changes = self.unsaved_changes();
         let state = self.persistence.state();
-        let running = state.running.as_ref().filter(|running| running.is_in_background);
+        let of = |target| {
+            let running = state.running.as_ref().filter(|running| running.is_in_background);
+            running.filter(|running| running.target == target)
+        };
+        let (running, rewrites) = (of(Target::Dataset), &state.rewrites);
         let now = sys::clock::monotonic();
+        let rewrite = RewriteReport {
+            running_s: of(Target::LogSnapshot).map(|running| (now - running.began).as_secs()),
+            is_scheduled: rewrites.is_scheduled,
+            count: rewrites.count,
+            failures: rewrites.failures,
+            took_s: rewrites.took.map(|took| took.as_secs()),
+        };
         PersistenceReport {
             changes,
             is_running: running.is_some(),
@@ -133,6 +190,7 @@ impl ServerState {
             saves: state.saves,
             keys: running.map_or(0, |running| running.progress.keys.load(Ordering::Relaxed)),
             loaded: state.loaded,
+            rewrite,
         }
     }
 
@@ -147,32 +205,13 @@ impl ServerState {
     /// # Errors
     /// A line for the log, where the file is there and cannot be read to its end.
     pub fn load_dataset(&self) -> Result<(), String> {
-        let path = self.dataset_path();
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened,
-        };
-        let fatal = |reason: &dyn std::fmt::Display| {
-            format!("Fatal error loading the DB from {}: {reason}. Exiting.", path.display())
-        };
-        let file = file.map_err(|error| fatal(&error))?;
-        let total = file.metadata().map_or(0, |metadata| metadata.len());
-        let began = sys::clock::monotonic();
-        let mut told = began;
-        let loaded = self.runtime.load(file, |so_far| {
-            let now = sys::clock::monotonic();
-            if now - told >= Duration::from_secs(5) {
-                told = now;
-                let (keys, bytes) = (so_far.keys, so_far.bytes);
-                tracing::info!(keys, bytes, total, "Loading the dataset");
-            }
-        });
-        let loaded = loaded.map_err(|error: LoadError| fatal(&error))?;
-        let (keys, expired) = (loaded.keys, loaded.expired);
-        tracing::info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}.");
-        let took = (sys::clock::monotonic() - began).as_secs_f64();
-        tracing::info!("DB loaded from disk: {took:.3} seconds");
-        self.note_loaded(loaded);
+        if self.durability.is_on() {
+            // The data are those of the log.
+            return Ok(());
+        }
+        if let Some(loaded) = load_file(&self.runtime, &self.dataset_path())? {
+            self.note_loaded(loaded);
+        }
         Ok(())
     }
 
@@ -190,6 +229,7 @@ impl ServerState {
     /// Begins to write the file by a thread of its own, where that is wanted or due. For the
     /// service thread.
     pub fn save_if_due(self: &Arc<ServerState>) {
+        self.rewrite_if_due();
         let is_wanted = self.persistence.state().is_wanted;
         let due = self.due_rule();
         if !is_wanted && due.is_none() {
@@ -204,9 +244,47 @@ impl ServerState {
         self.start_wanted();
     }
 
+    /// Begins a snapshot for the log where one is scheduled, or the log has become long.
+    fn rewrite_if_due(&self) {
+        let is_scheduled = self.persistence.state().rewrites.is_scheduled;
+        let growth = self.due_growth();
+        if !is_scheduled && growth.is_none() || self.rewrite_log().is_err() {
+            return;
+        }
+        if let Some(percent) = growth.filter(|_| !is_scheduled) {
+            tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
+        }
+    }
+
+    /// Returns by how many percent of its snapshot the log has grown, where that is too much.
+    fn due_growth(&self) -> Option<u64> {
+        let settings = self.settings();
+        let rules = &settings.persistence;
+        let log = self.durability.report();
+        let bytes = log.bytes_behind_snapshot;
+        if !self.durability.is_on()
+            || rules.rewrite_percentage == 0
+            || bytes < rules.rewrite_bytes_min
+        {
+            return None;
+        }
+        let now = sys::clock::monotonic();
+        let state = self.persistence.state();
+        let rewrites = &state.rewrites;
+        let may_try = rewrites.failures == 0 || now.saturating_sub(rewrites.tried_at) > RETRY_TIME;
+        let percent = bytes.saturating_mul(100) / log.snapshot_bytes.max(1);
+        let is_due = may_try && state.running.is_none() && percent >= rules.rewrite_percentage;
+        is_due.then_some(percent)
+    }
+
     /// Returns whether the schedule may come due without anything else happening.
     pub fn awaits_schedule(&self) -> bool {
         let settings = self.settings();
+        if self.persistence.state().rewrites.is_scheduled
+            || self.durability.is_on() && settings.persistence.rewrite_percentage > 0
+        {
+            return true;
+        }
         self.persistence.state().is_wanted
             || !settings.persistence.schedule.is_empty() && self.unsaved_changes() > 0
     }
@@ -233,12 +311,13 @@ impl ServerState {
 
     fn start_wanted(self: &Arc<ServerState>) {
         let mut state = self.persistence.state();
-        let Some(progress) = state.running.as_ref().map(|running| Arc::clone(&running.progress))
-        else {
-            return;
-        };
+        let Some(Running { progress, target, .. }) = &state.running else { return };
+        let (progress, target) = (Arc::clone(progress), *target);
         state.is_wanted = false;
-        state.tried_at = sys::clock::monotonic();
+        match target {
+            Target::Dataset => state.tried_at = sys::clock::monotonic(),
+            Target::LogSnapshot => state.rewrites.tried_at = sys::clock::monotonic(),
+        }
         let ended = state.thread.take();
         let shared = Arc::clone(self);
         let run = move || {
@@ -248,7 +327,10 @@ impl ServerState {
                 // It has ended, or does now.
                 let _ = ended.join();
             }
-            shared.save_in_background(&progress);
+            match target {
+                Target::Dataset => shared.save_in_background(&progress),
+                Target::LogSnapshot => shared.rewrite_in_background(&progress),
+            }
         };
         match thread::Builder::new().name("snapshot".to_owned()).spawn(run) {
             Ok(thread) => state.thread = Some(thread),
@@ -276,14 +358,32 @@ impl ServerState {
         self.end_save(&saved);
     }
 
-    fn write_dataset(&self, progress: &SaveProgress) -> Result<Saved, SaveError> {
-        let settings = self.settings();
-        let options = SaveOptions {
-            redis_version: settings.process.compatible_version.clone(),
-            compresses: settings.persistence.compresses,
-            has_checksum: settings.persistence.has_checksum,
+    fn rewrite_in_background(&self, progress: &SaveProgress) {
+        tracing::info!(
+            "Background append only file rewriting started by pid {}",
+            std::process::id()
+        );
+        let saved = match self.durability.snapshot_path() {
+            Some(path) => self.runtime.save(&path, &save_options(&self.settings()), progress),
+            // It was turned off meanwhile.
+            None => Err(SaveError::Cancelled),
         };
-        self.runtime.save(&self.dataset_path(), &options, progress)
+        match &saved {
+            Ok(saved) => {
+                if let Err(error) = self.durability.forget_before(saved.lsn, saved.bytes) {
+                    tracing::warn!(%error, "A part of the log that is not needed stays");
+                }
+                let bytes = saved.bytes;
+                tracing::info!(bytes, "Background AOF rewrite finished successfully");
+            }
+            Err(SaveError::Cancelled) => tracing::warn!("Background AOF rewrite ended on request"),
+            Err(error) => tracing::warn!("Background AOF rewrite error: {error}"),
+        }
+        self.end_save(&saved);
+    }
+
+    fn write_dataset(&self, progress: &SaveProgress) -> Result<Saved, SaveError> {
+        self.runtime.save(&self.dataset_path(), &save_options(&self.settings()), progress)
     }
 
     /// Notes how the writing of the file that runs has ended.
@@ -292,7 +392,11 @@ impl ServerState {
         {
             let mut state = self.persistence.state();
             let running = state.running.take().expect("who ends has begun");
+            let took = now - running.began;
             match saved {
+                saved if running.target == Target::LogSnapshot => {
+                    state.rewrites.note(saved.as_ref(), took);
+                }
                 Ok(saved) => {
                     state.saved_at_s = Some(self.runtime.clock().wall().0 / 1000);
                     state.saves += 1;
@@ -302,8 +406,8 @@ impl ServerState {
                 Err(SaveError::Cancelled) => {}
                 Err(_) => state.has_failed |= running.is_in_background,
             }
-            if running.is_in_background {
-                state.took = Some(now - running.began);
+            if running.is_in_background && running.target == Target::Dataset {
+                state.took = Some(took);
             }
         }
         self.persistence.ended.notify_all();
@@ -353,7 +457,7 @@ impl ServerState {
 #[deny(clippy::missing_trait_methods)]
 impl Persistence for ServerState {
     fn save(&self) -> Result<(), SaveRefusal> {
-        let progress = self.persistence.begin(false)?;
+        let progress = self.persistence.begin(Target::Dataset, false)?;
         let saved = self.write_dataset(&progress);
         match &saved {
             Ok(_) => tracing::info!("DB saved on disk"),
@@ -364,21 +468,40 @@ impl Persistence for ServerState {
     }
 
     fn save_later(&self) -> Result<(), SaveRefusal> {
-        self.persistence.begin(true)?;
+        self.persistence.begin(Target::Dataset, true)?;
         self.persistence.state().is_wanted = true;
         self.service_waker.wake();
         Ok(())
     }
 
+    fn rewrite_log(&self) -> Result<RewriteStart, SaveRefusal> {
+        if !self.durability.is_on() {
+            return Err(SaveRefusal::NoLog);
+        }
+        let begun = self.persistence.begin(Target::LogSnapshot, true);
+        let mut state = self.persistence.state();
+        let running = state.running.as_ref().map(|running| running.target);
+        let started = match (begun, running) {
+            (Ok(_), _) => {
+                state.is_wanted = true;
+                state.rewrites.is_scheduled = false;
+                RewriteStart::Started
+            }
+            (Err(_), Some(Target::LogSnapshot)) => return Err(SaveRefusal::Runs),
+            (Err(_), _) => {
+                state.rewrites.is_scheduled = true;
+                RewriteStart::Scheduled
+            }
+        };
+        drop(state);
+        self.service_waker.wake();
+        Ok(started)
+    }
+
     fn reload(&self, saves: bool) -> Result<(), SaveRefusal> {
         self.persistence.cancel();
         let path = self.dataset_path();
-        let settings = self.settings();
-        let options = SaveOptions {
-            redis_version: settings.process.compatible_version.clone(),
-            compresses: settings.persistence.compresses,
-            has_checksum: settings.persistence.has_checksum,
-        };
+        let options = save_options(&self.settings());
         match self.runtime.reload(&path, saves.then_some(&options)) {
             Ok(loaded) => {
                 tracing::warn!("DB reloaded by DEBUG RELOAD");
@@ -391,6 +514,63 @@ impl Persistence for ServerState {
             }
         }
     }
+}
+
+impl Rewrites {
+    /// Notes how the writing of a snapshot ended, which took `took`.
+    fn note(&mut self, saved: Result<&Saved, &SaveError>, took: Duration) {
+        match saved {
+            Ok(_) => {
+                self.count += 1;
+                self.failures = 0;
+            }
+            Err(SaveError::Cancelled) => {}
+            Err(_) => self.failures += 1,
+        }
+        self.took = Some(took);
+    }
+}
+
+/// Returns how a file is written under `settings`.
+pub fn save_options(settings: &Settings) -> SaveOptions {
+    SaveOptions {
+        redis_version: settings.process.compatible_version.clone(),
+        compresses: settings.persistence.compresses,
+        has_checksum: settings.persistence.has_checksum,
+    }
+}
+
+/// Makes the keys of the file at `path` in `runtime`, which has none; `None` where there is no such
+/// file.
+///
+/// # Errors
+/// A line for the log, where the file is there and cannot be read to its end.
+pub fn load_file(runtime: &Runtime, path: &Path) -> Result<Option<Loaded>, String> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened,
+    };
+    let fatal = |reason: &dyn std::fmt::Display| {
+        format!("Fatal error loading the DB from {}: {reason}. Exiting.", path.display())
+    };
+    let file = file.map_err(|error| fatal(&error))?;
+    let total = file.metadata().map_or(0, |metadata| metadata.len());
+    let began = sys::clock::monotonic();
+    let mut told = began;
+    let loaded = runtime.load(file, |so_far| {
+        let now = sys::clock::monotonic();
+        if now - told >= Duration::from_secs(5) {
+            told = now;
+            let (keys, bytes) = (so_far.keys, so_far.bytes);
+            tracing::info!(keys, bytes, total, "Loading the dataset");
+        }
+    });
+    let loaded = loaded.map_err(|error: LoadError| fatal(&error))?;
+    let (keys, expired) = (loaded.keys, loaded.expired);
+    tracing::info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}.");
+    let took = (sys::clock::monotonic() - began).as_secs_f64();
+    tracing::info!("DB loaded from disk: {took:.3} seconds");
+    Ok(Some(loaded))
 }
 
 /// Returns the pairs of `schedule`.

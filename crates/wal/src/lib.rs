@@ -27,6 +27,6 @@ mod tests;
 pub use directory::Directory;
 pub use frame::frame_bytes;
 pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
-pub use segment::{SEGMENT_BYTES, SPARE_NAME, prepare_spare};
+pub use segment::{SEGMENT_BYTES, SPARE_NAME, forget_before, prepare_spare, remove_log};
 pub use storage::{Lock, LogFile, Storage};
 pub use writer::{Begin, WriteError, Writer, WriterOptions};

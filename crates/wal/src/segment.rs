@@ -41,6 +41,37 @@ pub fn segments_of(storage: &dyn Storage) -> io::Result<Vec<(u64, String)>> {
     Ok(segments)
 }
 
+/// Removes the segments of `storage` that have nothing behind `lsn`, the earliest first, so that what
+/// is left after a power cut is the end of the log. The last segment stays in any case.
+///
+/// # Errors
+/// When one cannot be removed; those before it are.
+pub fn forget_before(storage: &dyn Storage, lsn: u64) -> io::Result<()> {
+    let segments = segments_of(storage)?;
+    for pair in segments.windows(2) {
+        let [(_, name), (next, _)] = pair else { unreachable!("windows are of two") };
+        if *next > lsn {
+            break;
+        }
+        storage.remove(name)?;
+        storage.sync_directory()?;
+    }
+    Ok(())
+}
+
+/// Removes the whole log of `storage`, its latest part first, so that a power cut in between leaves
+/// one that can be read.
+///
+/// # Errors
+/// When a segment cannot be removed; those behind it are.
+pub fn remove_log(storage: &dyn Storage) -> io::Result<()> {
+    for (_, name) in segments_of(storage)?.iter().rev() {
+        storage.remove(name)?;
+        storage.sync_directory()?;
+    }
+    Ok(())
+}
+
 /// Returns a file of `segment_bytes` zeroes, which are on disk, to become a segment: writing to it
 /// changes nothing but its content, so that a sync need not wait for the file system's journal.
 /// Takes as long as the disk does: for a thread that nobody waits for.

@@ -5,7 +5,9 @@ use std::{fmt, io};
 
 use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, frame_bytes};
 use crate::reader::LogEnd;
-use crate::segment::{SEGMENT_BYTES, SPARE_NAME, discard_spare, name_of, segments_of, zero};
+use crate::segment::{
+    SEGMENT_BYTES, SPARE_NAME, discard_spare, name_of, remove_log, segments_of, zero,
+};
 use crate::storage::{LogFile, Storage, write_all};
 
 /// The file that is to be the next segment where no spare is there.
@@ -107,11 +109,7 @@ impl Writer {
         options: WriterOptions,
     ) -> Result<Writer, WriteError> {
         tidy(&*storage).map_err(WriteError::of)?;
-        let segments = segments_of(&*storage).map_err(WriteError::of)?;
-        for (_, name) in segments.iter().rev() {
-            storage.remove(name).map_err(WriteError::of)?;
-            storage.sync_directory().map_err(WriteError::of)?;
-        }
+        remove_log(&*storage).map_err(WriteError::of)?;
         let flags = if begin == Begin::Nothing { HEAD | BEGINS } else { HEAD };
         let head = FrameHeader { flags, ..header(lsn, lsn, 0, &options, options.salt) };
         let (file, chain) = make_segment(&*storage, None, head)?;

@@ -20,7 +20,7 @@ pub use self::clients::{Clients, Pause};
 pub use self::other_servers::{
     Delivery, OtherServers, Parcel, SentValue, Target, Transfer, TransferFailure,
 };
-pub use self::persistence::{Persistence, SaveRefusal};
+pub use self::persistence::{Persistence, RewriteStart, SaveRefusal};
 pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
 pub use self::shared_memory::{
     LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, SharedMemory, UploadOffer,

@@ -15,6 +15,13 @@ pub trait Persistence {
     /// [`SaveRefusal::Runs`].
     fn save_later(&self) -> Result<(), SaveRefusal>;
 
+    /// Has the log begin anew behind a snapshot of the dataset, which another thread writes, soon or
+    /// once the file that is being written is. Locks no shard.
+    ///
+    /// # Errors
+    /// [`SaveRefusal::NoLog`], or [`SaveRefusal::Runs`] where one is being written for the log.
+    fn rewrite_log(&self) -> Result<RewriteStart, SaveRefusal>;
+
     /// Writes the dataset to its file, unless it `saves` not, removes all keys and reads the file
     /// again, while nobody else reads or writes. Within the file, expired keys are left out.
     ///
@@ -30,4 +37,15 @@ pub enum SaveRefusal {
     Runs,
     /// It failed, which the log explains.
     Failed,
+    /// No log is kept.
+    NoLog,
+}
+
+/// When a snapshot for the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewriteStart {
+    /// At once.
+    Started,
+    /// Behind the file that is being written.
+    Scheduled,
 }

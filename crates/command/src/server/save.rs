@@ -1,9 +1,13 @@
-//! SAVE, BGSAVE and BGREWRITEAOF: the dataset to its file; there is no append-only file to rewrite.
+//! SAVE and BGSAVE: the dataset to its file; BGREWRITEAOF: the log begins anew behind a snapshot.
 
-use crate::host::SaveRefusal;
+use crate::host::{RewriteStart, SaveRefusal};
 use crate::prelude::*;
 
 const RUNS: CommandError = CommandError::Fixed("ERR Background save already in progress");
+const REWRITES: CommandError =
+    CommandError::Fixed("ERR Background append only file rewriting already in progress");
+const NO_LOG: CommandError =
+    CommandError::Fixed("ERR there is no append-only file to rewrite: appendonly is no");
 /// Without a reason, as in Redis: it is in the log.
 const FAILED: CommandError = CommandError::Fixed("ERR");
 
@@ -52,9 +56,21 @@ pub(super) static BGREWRITEAOF: Command = Command {
     summary: "Writes the append-only file anew in the background.",
     complexity: "O(1)",
     flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::NO_ASYNC_LOADING),
-    note: "Refused: there is no append-only file.",
-    example: "> BGREWRITEAOF\n(error) ERR nothing can be saved: all data are in memory only",
-    handler: Handler::Session(|_, _, _| Err(CommandError::NOTHING_SAVED.into())),
+    arity: Arity::exactly(1),
+    note: "A snapshot is written to the folder of the log, and what of the log it has is removed. \
+           Refused without a log (`appendonly no`).",
+    example: "> BGREWRITEAOF\nBackground append only file rewriting started",
+    handler: Handler::Session(|cx, _, reply| {
+        let started = cx.host.persistence()?.rewrite_log().map_err(|refusal| match refusal {
+            SaveRefusal::Runs => REWRITES,
+            other => error_of(other),
+        })?;
+        reply.simple(match started {
+            RewriteStart::Started => "Background append only file rewriting started",
+            RewriteStart::Scheduled => "Background append only file rewriting scheduled",
+        });
+        Ok(Next::Done)
+    }),
     ..SAVE
 };
 
@@ -62,5 +78,6 @@ fn error_of(refusal: SaveRefusal) -> CommandError {
     match refusal {
         SaveRefusal::Runs => RUNS,
         SaveRefusal::Failed => FAILED,
+        SaveRefusal::NoLog => NO_LOG,
     }
 }

@@ -14,7 +14,6 @@ const SECONDS: &dyn Kind = &Integer { min: 1, max: i32::MAX as i64 };
 const BIG_COUNT: &dyn Kind = &Integer { min: 0, max: i64::MAX };
 const PORT: &dyn Kind = &Integer { min: 0, max: 65_535 };
 const SIGNED: &dyn Kind = &Integer { min: i32::MIN as i64, max: i32::MAX as i64 };
-const BYTES: &dyn Kind = &Bytes { min: 0, max: i64::MAX as u64 };
 const PROTECTED: &dyn Kind = &OneOf(&["no", "yes", "local"]);
 
 const NO_CLUSTER: &dyn Kind = &Only("Forebay does not run as a cluster: only 'no' is possible");
@@ -52,8 +51,6 @@ pub static ROWS: &[Row] = &[
     row("rdb-del-sync-files", &Flag, "no"),
     row("rdb-save-incremental-fsync", &Flag, "yes"),
     row("no-appendfsync-on-rewrite", &Flag, "no"),
-    row("auto-aof-rewrite-percentage", COUNT, "100"),
-    row("auto-aof-rewrite-min-size", BYTES, "67108864"),
     row("aof-load-truncated", &Flag, "yes"),
     row("aof-use-rdb-preamble", &Flag, "yes"),
     row("aof-timestamp-enabled", &Flag, "no"),

@@ -96,7 +96,7 @@ impl LogThread {
 
 impl Log {
     fn new(RunningLog { log, consumer }: RunningLog) -> Log {
-        let OpenLog { storage, lock, writer, segment_bytes } = log;
+        let OpenLog { storage, lock, writer, segment_bytes, .. } = log;
         Log {
             storage,
             _lock: lock,

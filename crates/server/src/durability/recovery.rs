@@ -1,7 +1,7 @@
 //! What happens with a log when a server starts: the data are made from it, before anybody can
 //! connect, and it is opened to be gone on with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -9,11 +9,12 @@ use std::{fmt, io};
 use base::Lsn;
 use effects::RecordView;
 use engine::Applier;
-use runtime::Runtime;
+use runtime::{Runtime, SaveProgress};
 use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 
 use crate::config::base_text;
 use crate::config::options::Settings;
+use crate::persistence::{load_file, save_options};
 
 /// How often the log says how far the data have come.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -21,12 +22,18 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// What a file that Redis writes ends with: its log is a list of files with this one as an index.
 const REDIS_MANIFEST_SUFFIX: &str = ".manifest";
 
+/// The file in the folder of the log that has the data which the log goes on from.
+pub const SNAPSHOT_NAME: &str = "base.rdb";
+
 /// A log to be written, and the claim to its folder.
 pub struct OpenLog {
+    pub(super) path: PathBuf,
     pub(super) storage: Arc<dyn Storage>,
     pub(super) lock: wal::Lock,
     pub(super) writer: Writer,
     pub(super) segment_bytes: u64,
+    /// The LSN of the snapshot that it goes on from.
+    pub(super) based_on: Lsn,
 }
 
 impl fmt::Debug for OpenLog {
@@ -83,19 +90,9 @@ pub fn open_folder(settings: &Settings) -> Result<Folder, String> {
     Ok(Folder { path, storage: Arc::new(directory), lock })
 }
 
-/// Loads the snapshot, if there is one, and returns the LSN that the data stand for then. The log
-/// goes on from there.
-///
-/// # Errors
-/// A sentence that says why it cannot be loaded.
-fn load_snapshot(_settings: &Settings, _runtime: &Runtime) -> Result<Lsn, String> {
-    // No snapshot is written yet: the data stand for the beginning.
-    Ok(Lsn(0))
-}
-
 impl Folder {
     pub(super) fn recover(self, settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
-        let snapshot = load_snapshot(settings, runtime)?;
+        let snapshot = self.load_snapshot(settings, runtime)?;
         let begun = sys::clock::monotonic();
         let end = self.replay(snapshot, runtime)?;
         if end.torn_bytes > 0 {
@@ -107,37 +104,81 @@ impl Folder {
             );
         }
         let took = (sys::clock::monotonic() - begun).as_secs_f64();
-        if end.lsn > snapshot.0 {
+        let start = snapshot.unwrap_or(Lsn(0));
+        if end.lsn > start.0 {
             tracing::info!("DB loaded from append only file: {took:.3} seconds");
         }
-        let is_used = end.segment.is_some() && end.lsn >= snapshot.0;
-        let log = match is_used {
-            true => {
+        let is_used = end.segment.is_some() && end.lsn >= start.0;
+        let log = match (is_used, snapshot) {
+            (true, _) => {
                 let options = writer_options(settings, runtime)?;
                 let writer = Writer::resume(Arc::clone(&self.storage), &end, options);
-                self.opened(writer, settings)?
+                self.opened(writer, settings, start)?
             }
-            false if snapshot > Lsn(0) => {
-                self.begin(settings, runtime, snapshot, Begin::Snapshot)?
-            }
-            false => self.begin(settings, runtime, snapshot, Begin::Nothing)?,
+            (false, Some(lsn)) => self.begin(settings, runtime, lsn, Begin::Snapshot)?,
+            (false, None) => self.begin(settings, runtime, Lsn(0), Begin::Nothing)?,
         };
         runtime.begin_stream_at(Lsn(log.writer.lsn()));
         runtime.reset_counters();
         Ok(log)
     }
 
-    /// Begins an empty log at `lsn`, in place of any that is there.
-    pub(super) fn begin_anew(
-        self,
-        settings: &Settings,
-        runtime: &Runtime,
-        lsn: Lsn,
-    ) -> Result<OpenLog, String> {
-        self.begin(settings, runtime, lsn, Begin::Nothing)
+    /// Loads the snapshot that the log goes on from, if there is one, and returns the LSN that the
+    /// data stand for then. Where there is no log either, a dataset that was kept without one
+    /// becomes that snapshot.
+    fn load_snapshot(&self, settings: &Settings, runtime: &Runtime) -> Result<Option<Lsn>, String> {
+        let path = self.snapshot_path();
+        if let Some(loaded) = load_file(runtime, &path)? {
+            let lsn = loaded.lsn.ok_or_else(|| {
+                format!("'{}' does not say where the log goes on from it", path.display())
+            })?;
+            return Ok(Some(lsn));
+        }
+        let log = Reader::open(Arc::clone(&self.storage)).map_err(|error| error.to_string())?;
+        if log.begins_at().is_some()
+            || load_file(runtime, Path::new(&settings.persistence.file_name))?.is_none()
+        {
+            return Ok(None);
+        }
+        self.save_snapshot(settings, runtime, &SaveProgress::default()).map(Some)
     }
 
-    fn begin(
+    fn snapshot_path(&self) -> PathBuf {
+        self.path.join(SNAPSHOT_NAME)
+    }
+
+    /// Writes the snapshot that the log goes on from; returns the LSN of its moment.
+    ///
+    /// # Errors
+    /// A sentence that says why not; what was there before is.
+    pub(super) fn save_snapshot(
+        &self,
+        settings: &Settings,
+        runtime: &Runtime,
+        progress: &SaveProgress,
+    ) -> Result<Lsn, String> {
+        let path = self.snapshot_path();
+        let saved = runtime.save(&path, &save_options(settings), progress);
+        let saved = saved.map_err(|error| format!("Can't write '{}': {error}", path.display()))?;
+        Ok(saved.lsn)
+    }
+
+    /// Removes the log that is there and then its snapshot, so that what a power cut leaves is a
+    /// log that can be read, or none.
+    pub(super) fn clear(&self) -> Result<(), String> {
+        let removed = wal::remove_log(&*self.storage).and_then(|()| {
+            match self.storage.remove(SNAPSHOT_NAME) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => self.storage.sync_directory(),
+            }
+        });
+        removed.map_err(|error| {
+            format!("Can't remove the log in '{}': {}", self.path.display(), base_text(&error))
+        })
+    }
+
+    /// Begins an empty log at `lsn`, in place of any that is there.
+    pub(super) fn begin(
         self,
         settings: &Settings,
         runtime: &Runtime,
@@ -146,13 +187,14 @@ impl Folder {
     ) -> Result<OpenLog, String> {
         let options = writer_options(settings, runtime)?;
         let writer = Writer::begin(Arc::clone(&self.storage), lsn.0, begin, options);
-        self.opened(writer, settings)
+        self.opened(writer, settings, lsn)
     }
 
     fn opened(
         self,
         writer: Result<Writer, wal::WriteError>,
         settings: &Settings,
+        based_on: Lsn,
     ) -> Result<OpenLog, String> {
         let writer = writer.map_err(|error| {
             let (wal::WriteError::Full(error) | wal::WriteError::Failed(error)) = error;
@@ -163,11 +205,12 @@ impl Folder {
             )
         })?;
         let segment_bytes = settings.persistence.log_segment_bytes;
-        Ok(OpenLog { storage: self.storage, lock: self.lock, writer, segment_bytes })
+        let Folder { path, storage, lock } = self;
+        Ok(OpenLog { path, storage, lock, writer, segment_bytes, based_on })
     }
 
     /// Applies all records of the log behind `snapshot`; returns where the log ends.
-    fn replay(&self, snapshot: Lsn, runtime: &Runtime) -> Result<LogEnd, String> {
+    fn replay(&self, snapshot: Option<Lsn>, runtime: &Runtime) -> Result<LogEnd, String> {
         let failed = |error: &dyn fmt::Display| {
             format!(
                 "The append-only file in '{}' cannot be read: {error}. 'forebay check' says more",
@@ -187,7 +230,7 @@ impl Folder {
             let mut rest = payload.as_slice();
             while !rest.is_empty() {
                 let record = RecordView::read(rest).map_err(|error| failed(&error))?;
-                if record.header().lsn > snapshot {
+                if snapshot.is_none_or(|lsn| record.header().lsn > lsn) {
                     let applied = runtime.engine().replay(&mut applier, &record);
                     applied.map_err(|error| {
                         failed(&format_args!("LSN {}: {error}", record.header().lsn.0))
@@ -205,9 +248,19 @@ impl Folder {
     }
 
     /// Refuses a log that begins behind what the data stand for: something would be missing.
-    fn check_begin(&self, reader: &Reader, snapshot: Lsn) -> Result<(), String> {
+    fn check_begin(&self, reader: &Reader, snapshot: Option<Lsn>) -> Result<(), String> {
         let Some(first) = reader.segments().first() else { return Ok(()) };
-        if first.begins || first.lsn <= snapshot.0 {
+        let Some(snapshot) = snapshot else {
+            return match first.begins {
+                true => Ok(()),
+                false => Err(format!(
+                    "The append-only file in '{}' goes on from a snapshot, '{SNAPSHOT_NAME}', \
+                     which is not there",
+                    self.path.display()
+                )),
+            };
+        };
+        if first.lsn <= snapshot.0 {
             return Ok(());
         }
         Err(format!(
