@@ -98,6 +98,33 @@ fn a_new_log_takes_the_place_of_the_one_before() {
     assert!(reader.next(&mut payload).unwrap().is_none());
 }
 
+#[test]
+fn what_a_snapshot_has_is_forgotten_and_nothing_behind_it() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let all = fill(&mut writer, 40);
+    let begins_at = || Reader::open(Arc::new(disk.clone())).unwrap().begins_at().unwrap();
+    forget_before(&disk, 0).unwrap();
+    assert_eq!(begins_at(), 0);
+    for lsn in (0..=all.len() as u64).step_by(500) {
+        forget_before(&disk, lsn).unwrap();
+        let first = begins_at();
+        // No more than one segment is kept that has both.
+        assert!(first <= lsn && lsn - first < OPTIONS.segment_bytes, "{first} and {lsn}");
+        let mut reader = Reader::open(Arc::new(disk.clone())).unwrap();
+        let (mut found, mut payload) = (Vec::new(), Vec::new());
+        while reader.next(&mut payload).unwrap().is_some() {
+            found.extend_from_slice(&payload);
+        }
+        assert!(found == all[first as usize..]);
+    }
+    assert!(begins_at() > 0);
+    writer.append(b"more").unwrap();
+    writer.sync().unwrap();
+    forget_before(&disk, u64::MAX).unwrap();
+    assert!(begins_at() < all.len() as u64, "the last segment stays");
+}
+
 /// Changes the contents of a log of five durable frames by `damage` and reads it.
 fn damaged(damage: impl FnOnce(&mut Vec<u8>)) -> Result<(Vec<u8>, LogEnd), LogError> {
     let disk = SimulatedDisk::new();

@@ -67,9 +67,6 @@ impl CommandError {
          you can run it from a local connection, otherwise you need to set this option in the \
          configuration file, and then restart the server.",
     );
-    /// There is nowhere to save to.
-    pub const NOTHING_SAVED: CommandError =
-        CommandError::Fixed("ERR nothing can be saved: all data are in memory only");
     /// Memory is at its limit and nothing can be evicted.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::Fixed("OOM command not allowed when used memory > 'maxmemory'.");
