@@ -122,7 +122,7 @@ fn what_a_snapshot_has_is_forgotten_and_nothing_behind_it() {
     writer.append(b"more").unwrap();
     writer.sync().unwrap();
     forget_before(&disk, u64::MAX).unwrap();
-    assert!(begins_at() < all.len() as u64, "the last segment stays");
+    assert!(begins_at() <= all.len() as u64, "the last segment stays");
 }
 
 /// Changes the contents of a log of five durable frames by `damage` and reads it.
