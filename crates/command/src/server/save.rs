@@ -1,4 +1,4 @@
-//! SAVE, BGSAVE and BGREWRITEAOF: refused, as nothing can be saved yet.
+//! SAVE, BGSAVE and BGREWRITEAOF: refused, as no snapshot can be written yet.
 
 use crate::prelude::*;
 
@@ -39,6 +39,12 @@ pub(super) static BGREWRITEAOF: Command = Command {
     summary: "Writes the append-only file anew in the background.",
     complexity: "O(1)",
     flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::NO_ASYNC_LOADING),
-    example: "> BGREWRITEAOF\n(error) ERR nothing can be saved: all data are in memory only",
+    note: "Refused: there is no snapshot yet that the file could begin with instead.",
+    example: "> BGREWRITEAOF\n\
+              (error) ERR the append-only file cannot be rewritten: there are no snapshots yet",
+    handler: Handler::Session(|_, _, _| {
+        let reason = "ERR the append-only file cannot be rewritten: there are no snapshots yet";
+        Err(CommandError::Fixed(reason).into())
+    }),
     ..SAVE
 };

@@ -94,6 +94,7 @@ fn load_snapshot(_settings: &Settings, _runtime: &Runtime) -> Result<Lsn, String
 }
 
 impl Folder {
+    /// As the function [`recover`].
     pub(super) fn recover(self, settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
         let snapshot = load_snapshot(settings, runtime)?;
         let begun = sys::clock::monotonic();
