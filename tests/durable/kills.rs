@@ -95,7 +95,7 @@ fn check(server: &Server, progress: &[Progress], kill: u64) {
         assert_eq!(first, second, "writer {index} at kill {kill}: half of a write is there");
         assert!(
             (acknowledged..=sent).contains(&first),
-            "writer {index} at kill {kill}: {first} is there, {acknowledged} of {sent} was acknowledged"
+            "writer {index} at kill {kill}: {first} is there, {acknowledged} of {sent} acknowledged"
         );
     }
 }

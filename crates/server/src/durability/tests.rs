@@ -174,8 +174,8 @@ fn log_is_turned_off_and_on_while_there_are_no_keys() {
 /// How many histories of an instance the test below has.
 const HISTORIES: u64 = 60;
 
-/// An instance on a simulated disk: what its log says is durable is there after a power cut, and the
-/// data are those of the moment at which the log ends.
+/// An instance on a simulated disk: what its log says is durable is there after a power cut, and
+/// the data are those of the moment at which the log ends.
 #[test]
 fn data_after_a_power_cut_are_those_of_the_lsn_that_the_log_ends_at() {
     let wanted = std::env::var("FOREBAY_CUT_HISTORIES").ok();
