@@ -6,6 +6,7 @@ static ALLOCATOR: sys::allocations::Counting = sys::allocations::Counting;
 
 mod compat;
 mod drop_in;
+mod durable;
 mod hostile;
 mod interop;
 mod victims;

@@ -712,6 +712,22 @@ fn compare(arguments: CompareArguments) -> anyhow::Result<()> {
         }
         other.name = "with sink".to_owned();
     }
+    let log = |spec: &mut ServerSpec, keeps: &str| {
+        let options = ["--appendonly", keeps, "--appendfsync", "everysec"];
+        spec.options.extend(options.map(str::to_owned));
+    };
+    match arguments.table {
+        Table::Durable => {
+            log(&mut subject, "yes");
+            log(&mut other, "yes");
+        }
+        Table::Log => {
+            other = subject.clone();
+            other.name = "without log".to_owned();
+            log(&mut subject, "yes");
+        }
+        _ => {}
+    }
     if arguments.aa {
         other.name = format!("{} again", subject.name);
     }

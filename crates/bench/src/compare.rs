@@ -56,6 +56,25 @@ pub struct Comparison {
     pub results: Option<PathBuf>,
 }
 
+/// What a server's INFO says of its log.
+#[derive(Clone, Copy, Debug)]
+struct LogCounts {
+    syncs: u64,
+    frames: u64,
+    bytes: u64,
+    changes: u64,
+}
+
+impl LogCounts {
+    fn of(side: &Side) -> anyhow::Result<LogCounts> {
+        let mut wire = Wire::connect(&side.server.unix())?;
+        let names =
+            ["log_fsyncs", "log_frames", "log_written_bytes", "rdb_changes_since_last_save"];
+        let [syncs, frames, bytes, changes] = accounting::info(&mut wire, "persistence", names)?;
+        Ok(LogCounts { syncs, frames, bytes, changes })
+    }
+}
+
 /// What one run of a row came to.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -101,10 +120,12 @@ impl Comparison {
                 skipped.push(json!({ "row": row.name(), "refusal": refusal }));
                 continue;
             }
+            let before = self.log_counts(row, &sides[0])?;
             let (subject, other) = self.run_row(row, &sides)?;
             wrong += subject.iter().chain(&other).map(|sample| sample.wrong).sum::<u64>();
             let ratios = Ratios::new(&subject, &other);
             print_row(row, &sides, &subject, &other, &ratios);
+            self.print_log(before, &sides[0])?;
             results.push(row_record(row, &subject, &other, &ratios));
             if let Some(bound) = row.bound {
                 Standing::of(&mut standings, bound).add(row, &ratios);
@@ -160,10 +181,38 @@ impl Comparison {
         Ok(None)
     }
 
+    /// Returns what the subject's log came to before a row that is about it.
+    fn log_counts(&self, row: &Row, subject: &Side) -> anyhow::Result<Option<LogCounts>> {
+        row.sync_policy.map(|_| LogCounts::of(subject)).transpose()
+    }
+
+    /// Prints what the row's runs came to in the subject's log, those before the pairs included.
+    fn print_log(&self, before: Option<LogCounts>, subject: &Side) -> anyhow::Result<()> {
+        let Some(before) = before else { return Ok(()) };
+        let after = LogCounts::of(subject)?;
+        let seconds = self.run_time.as_secs_f64() * (self.pairs + 1) as f64;
+        let changes = (after.changes - before.changes).max(1) as f64;
+        println!(
+            "{:26} {:14} {:.0} fsyncs/s, {:.1} changes and {:.1} B for each frame, {:.1} B of log \
+             for each change",
+            "",
+            subject.name,
+            (after.syncs - before.syncs) as f64 / seconds,
+            changes / (after.frames - before.frames).max(1) as f64,
+            (after.bytes - before.bytes) as f64 / (after.frames - before.frames).max(1) as f64,
+            (after.bytes - before.bytes) as f64 / changes,
+        );
+        Ok(())
+    }
+
     /// Returns the samples of the subject and of the other.
     fn run_row(&self, row: &Row, sides: &[Side; 2]) -> anyhow::Result<(Vec<Sample>, Vec<Sample>)> {
         progress(&format!("{}: warming up", row.name()));
         for side in sides {
+            if let Some(policy) = row.sync_policy {
+                let request = [b"CONFIG".as_slice(), b"SET", b"appendfsync", policy.as_bytes()];
+                Wire::connect(&side.server.unix())?.call(&request)?;
+            }
             // Not counted: memory that a server touches for the first time is slow once.
             self.sample(row, side, u64::MAX)?;
         }

@@ -14,6 +14,7 @@ use resp::Value;
 
 use crate::accounting;
 use crate::key_distribution::KeyDistribution;
+use crate::kill_and_restart;
 use crate::load::{Load, Report};
 use crate::read_cost;
 use crate::server_process::{ServerProcess, ServerSpec};
@@ -95,7 +96,7 @@ impl Demonstration {
         ensure!(!folder.exists(), "{} is still there", folder.display());
         ensure!(!Path::new(&format!("/proc/{id}")).exists(), "process {id} still runs");
         println!("\nStopped the server and removed its folder.");
-        Ok(())
+        kill_and_restart::show(&self.server)
     }
 
     fn collect(&self) -> anyhow::Result<Vec<Document>> {

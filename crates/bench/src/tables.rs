@@ -39,6 +39,8 @@ pub struct Row {
     pub connections: usize,
     /// Requests that the row reports as one batch; 1 where a row is about single requests.
     pub batch: usize,
+    /// What both servers' `appendfsync` is for it, where the table says so.
+    pub sync_policy: Option<&'static str>,
     /// What its ratio has to reach, where the table says so.
     pub bound: Option<&'static Bound>,
 }
@@ -98,7 +100,10 @@ impl Row {
     pub fn name(&self) -> String {
         let (operation, transport) = (self.operation, self.transport.name());
         match (self.batch, self.pipeline) {
-            (1, pipeline) => format!("{operation} {transport} P{pipeline}"),
+            (1, pipeline) => match self.sync_policy {
+                Some(policy) => format!("{operation} {transport} P{pipeline} {policy}"),
+                None => format!("{operation} {transport} P{pipeline}"),
+            },
             (batch, 1) => format!("{operation} {transport} {batch} one by one"),
             (batch, _) => format!("{operation} {transport} {batch} pipelined"),
         }
@@ -143,6 +148,10 @@ pub enum Table {
     Sink,
     /// Lanes through shared memory against the other server's unix socket.
     Lanes,
+    /// SET with a log on disk on both servers.
+    Durable,
+    /// SET with a log that is made durable each second against SET without a log.
+    Log,
 }
 
 impl Table {
@@ -154,6 +163,8 @@ impl Table {
             Table::Pipeline => "pipeline",
             Table::Sink => "sink",
             Table::Lanes => "lanes",
+            Table::Durable => "durable",
+            Table::Log => "log",
         }
     }
 
@@ -165,6 +176,7 @@ impl Table {
             pipeline,
             connections,
             batch: 1,
+            sync_policy: None,
             bound: None,
         };
         match self {
@@ -195,7 +207,15 @@ impl Table {
                 }
                 rows
             }
-            Table::Sink => {
+            Table::Durable => {
+                let rows = [("always", 1), ("always", 16), ("everysec", 16)];
+                let row = |(policy, pipeline)| Row {
+                    sync_policy: Some(policy),
+                    ..row(Operation::Set, Transport::Unix, pipeline)
+                };
+                rows.map(row).to_vec()
+            }
+            Table::Log | Table::Sink => {
                 [1, 16, 64].map(|pipeline| row(Operation::Set, Transport::Unix, pipeline)).to_vec()
             }
             Table::Lanes => {
@@ -216,6 +236,7 @@ fn command_rows(connections: usize) -> Vec<Row> {
         pipeline,
         connections,
         batch: 1,
+        sync_policy: None,
         bound: Some(bound),
     };
     let recipes = |list: &'static [_]| list.iter().map(Operation::Recipe);
@@ -286,6 +307,8 @@ mod tests {
             (Table::Pipeline, 24),
             (Table::Sink, 3),
             (Table::Lanes, 9),
+            (Table::Durable, 3),
+            (Table::Log, 3),
         ] {
             let mut names: Vec<String> = table.rows(&both, 50).iter().map(Row::name).collect();
             names.sort();

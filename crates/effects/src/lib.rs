@@ -9,8 +9,8 @@
 //! run that ends; `admission.rs` says whether writes are taken at all.
 //! *Invariants*: any bytes can be read, and give a record or an error; what is written and read
 //! back is the same; a record can be split off the stream without decoding its changes.
-//! *Not here*: where changes come from (keyspace), how they are applied (engine), files: nothing
-//! keeps records on disk yet.
+//! *Not here*: where changes come from (keyspace), how they are applied (engine), the files that
+//! keep them (wal).
 #![forbid(unsafe_code)]
 
 mod admission;

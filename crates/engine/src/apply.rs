@@ -1,5 +1,5 @@
-//! Applies records to a keyspace: those of the log when a server starts. Replicas are to use the same
-//! code.
+//! Applies records to a keyspace: those of the log when a server starts. Replicas are to use the
+//! same code.
 //!
 //! Changes of whole values are made here; a change of a collection is a request of a command whose
 //! row says that its requests are effects, and is made by its handler. No clock is read: a key

@@ -434,7 +434,7 @@ mod tests {
             ("port", "wrong number of arguments"),
             ("port 1 2", "wrong number of arguments"),
             ("port many", "argument couldn't be parsed into an integer"),
-            ("appendonly yes", "append-only file"),
+            ("appenddirname a/b", "just a dirname"),
             ("replicaof 127.0.0.1 6379", "does not replicate"),
             ("min-replicas-to-write 1", "does not replicate"),
             ("tls-port 6380", "TLS"),
@@ -464,14 +464,14 @@ mod tests {
             });
             assert_eq!(found, line, "{text} {options:?}");
         };
-        let file = "port 1\ncluster-enabled yes\nappendonly yes\n";
-        let (alone, both) = ("--cluster-enabled", "--appendonly");
+        let file = "port 1\ncluster-enabled yes\ntls-cluster yes\n";
+        let (alone, both) = ("--cluster-enabled", "--tls-cluster");
         check(file, &[], Some(2));
         check(file, &[alone, "no"], Some(3));
         check(file, &[alone, "no", both, "no"], None);
         check(file, &[both, "no", alone, "no", alone, "yes"], Some(7));
-        check("appendonly yes\nappendonly no", &[], None);
-        check("appendonly no\nappendonly yes", &[], Some(2));
+        check("tls-cluster yes\ntls-cluster no", &[], None);
+        check("tls-cluster no\ntls-cluster yes", &[], Some(2));
         check("slaveof 127.0.0.1 6379", &["--replicaof", ""], None);
         check("slaveof 127.0.0.1 6379", &["--replicaof", "no", "one"], None);
         check("lua-replicate-commands yes", &[], None);
@@ -497,11 +497,7 @@ mod tests {
                 "3221225473",
                 "argument must be between 1048576 and 3221225472 inclusive",
             ),
-            (
-                "appendonly",
-                "yes",
-                "Forebay does not write an append-only file: only 'no' is possible",
-            ),
+            ("tls-cluster", "yes", "Forebay does not speak TLS: only 'no' is possible"),
         ] {
             assert_eq!(change(&config, &[(name, value)]).unwrap_err(), refusal(name, reason));
         }

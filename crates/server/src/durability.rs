@@ -81,6 +81,8 @@ struct Orders {
     begin: Option<Box<RunningLog>>,
     /// Write none from now on.
     ends: bool,
+    /// What came of that.
+    ended: Option<Result<(), String>>,
     /// And end.
     exits: bool,
 }
@@ -243,15 +245,24 @@ impl Durability {
     }
 
     /// Ends the log in order, and returns once that is done. What waits for it goes on.
-    pub fn turn_off(&self, settings: &Settings, runtime: &Runtime) {
+    ///
+    /// # Errors
+    /// A sentence that says why it cannot be ended; it goes on then. A log that has failed ends.
+    pub fn turn_off(&self, settings: &Settings, runtime: &Runtime) -> Result<(), String> {
         let mut orders = self.orders();
         orders.ends = true;
         self.wakeup.wake();
-        while orders.ends {
+        let ended = loop {
+            if let Some(ended) = orders.ended.take() {
+                break ended;
+            }
             orders = self.done.wait(orders).unwrap_or_else(PoisonError::into_inner);
-        }
+        };
         drop(orders);
-        keep_changes_for_others(settings, runtime);
+        if ended.is_ok() {
+            keep_changes_for_others(settings, runtime);
+        }
+        ended
     }
 
     /// Ends the log, if one is kept, and its thread. To be called when nothing is written any more.

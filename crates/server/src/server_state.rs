@@ -279,9 +279,6 @@ impl ServerState {
         let mut config = self.config();
         let mut next = config.changed(pairs, may_change_protected)?;
         let settings = self.prepared(&config, &mut next)?;
-        if config.settings().persistence.keeps_log && !settings.persistence.keeps_log {
-            self.durability.turn_off(&settings, &self.runtime);
-        }
         self.apply(&settings);
         notice::log(&config, &next);
         *config = next;
@@ -335,12 +332,23 @@ impl ServerState {
         self.listen_as(&before, &settings).map_err(|(row, why)| {
             return_to(&before);
             if turns_on {
-                self.durability.turn_off(&before, &self.runtime);
+                // Nothing has been written yet.
+                let _ = self.durability.turn_off(&before, &self.runtime);
             }
             // It was set before, so it can be again.
             let _ = self.oom_score.set(before.derived.oom_score);
             refused(row, why)
         })?;
+        if before.persistence.keeps_log
+            && !settings.persistence.keeps_log
+            && let Err(why) = self.durability.turn_off(&settings, &self.runtime)
+        {
+            return_to(&before);
+            // What was possible before is so again.
+            let _ = self.oom_score.set(before.derived.oom_score);
+            let _ = self.listen_as(&settings, &before);
+            return Err(refused(Persistence::keeps_log(), &why));
+        }
         Ok(next.settings())
     }
 

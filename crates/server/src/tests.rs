@@ -16,6 +16,7 @@ use command::{ConfigError, ShutdownRequest};
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
+use crate::durability::LogThread;
 use crate::log::LogControl;
 use crate::server_state::{Origin, ServerState};
 use crate::service::ServiceThread;
@@ -27,14 +28,20 @@ use crate::{descriptor_limits, listen};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server with a unix socket in a folder of its own.
-struct TestServer {
-    shared: Arc<ServerState>,
+pub(crate) struct TestServer {
+    pub(crate) shared: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
+    log: Option<JoinHandle<()>>,
     folder: PathBuf,
 }
 
 impl TestServer {
-    fn start(options: &str) -> TestServer {
+    pub(crate) fn start(options: &str) -> TestServer {
+        TestServer::start_with(options, |_| ())
+    }
+
+    /// As [`TestServer::start`], and calls `prepare` before any thread runs.
+    pub(crate) fn start_with(options: &str, prepare: impl FnOnce(&ServerState)) -> TestServer {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("forebay-server-{}-{number}", std::process::id());
@@ -46,6 +53,7 @@ impl TestServer {
         config.load(read_text(text.as_bytes(), None, 1)).unwrap();
         let shared =
             Arc::new(ServerState::new(config, Origin::default(), LogControl::detached()).unwrap());
+        prepare(&shared);
         let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
         shared.listeners.take(&listeners);
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
@@ -59,10 +67,12 @@ impl TestServer {
             .collect();
         let service = ServiceThread::new(Arc::clone(&shared), base::prng::Prng::new(1));
         threads.push(std::thread::spawn(move || service.run()));
-        TestServer { shared, threads, folder }
+        let log_thread = LogThread::new(Arc::clone(&shared));
+        let log = Some(std::thread::spawn(move || log_thread.run()));
+        TestServer { shared, threads, log, folder }
     }
 
-    fn client(&self) -> UnixStream {
+    pub(crate) fn client(&self) -> UnixStream {
         let stream = UnixStream::connect(self.folder.join("s")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -76,12 +86,14 @@ impl Drop for TestServer {
         for thread in self.threads.drain(..) {
             thread.join().unwrap();
         }
+        self.shared.durability.end();
+        self.log.take().expect("it ends once").join().unwrap();
         assert!(!self.folder.join("s").exists(), "the socket's file goes with the server");
         std::fs::remove_dir_all(&self.folder).unwrap();
     }
 }
 
-fn ask(client: &mut UnixStream, request: &[u8], reply: &[u8]) {
+pub(crate) fn ask(client: &mut UnixStream, request: &[u8], reply: &[u8]) {
     client.write_all(request).unwrap();
     let mut found = vec![0; reply.len()];
     client.read_exact(&mut found).unwrap();
@@ -94,7 +106,7 @@ fn set(key: &str, value_bytes: usize) -> Vec<u8> {
 }
 
 /// Waits until `holds`, with another client of `server` to pass the time.
-fn wait_until(server: &TestServer, holds: impl Fn() -> bool) {
+pub(crate) fn wait_until(server: &TestServer, holds: impl Fn() -> bool) {
     let mut observer = server.client();
     let start = Instant::now();
     while !holds() {
@@ -104,7 +116,7 @@ fn wait_until(server: &TestServer, holds: impl Fn() -> bool) {
 }
 
 /// Reads until the server closes, also where it does so with input unread.
-fn read_to_end(client: &mut UnixStream) -> Vec<u8> {
+pub(crate) fn read_to_end(client: &mut UnixStream) -> Vec<u8> {
     let mut said = Vec::new();
     let mut piece = [0; 64 * 1024];
     loop {

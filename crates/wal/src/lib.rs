@@ -3,11 +3,11 @@
 //! *Layout*: `frame.rs` is the bytes of one frame, `segment.rs` the files that have them;
 //! `writer.rs` appends and makes durable, `reader.rs` reads a log from its start and finds its end;
 //! `tail.rs` decides whether what does not read is the torn end of the log or damage within it.
-//! `storage.rs` is what the log asks of a disk, `directory.rs` a folder that does it, `simulated.rs`
-//! a disk in memory whose power can be cut.
+//! `storage.rs` is what the log asks of a disk, `directory.rs` a folder that does it,
+//! `simulated.rs` a disk in memory whose power can be cut.
 //! *Invariants*: the log never looks into its payload; nothing that may have been acknowledged is
-//! ever cut, as far as the bytes can tell; after a failed sync nothing is written to the log again.
-//! *Not here*: what the payload means (effects), when to make durable and who waits for it (server).
+//! cut, as far as the bytes can tell; after a failed sync nothing is written to it again.
+//! *Not here*: what the payload means (effects), when to sync and who waits for that (server).
 #![forbid(unsafe_code)]
 
 mod directory;

@@ -1,11 +1,12 @@
 //! What stands where no frame does: the end of the log, a torn end, or damage.
 //!
-//! A power cut leaves of what was written since the last sync any sectors, and none of others. Those
-//! that are missing are zeroes, as segments are zeroed ahead. So damage, which is never cut, is known
-//! by one of two things: a frame further on that was written when the bytes before it were durable
-//! already; or that each sector of the bad frame has something written in it, so that none of them
-//! is missing. A frame is taken for torn where one of its sectors is all zeroes, though a client may
-//! have written them: damage elsewhere in the log's very last frame is then not told from that.
+//! A power cut leaves of what was written since the last sync any sectors, and none of others.
+//! Those that are missing are zeroes, as segments are zeroed ahead. So damage, which is never cut,
+//! is known by one of two things: a frame further on that was written when the bytes before it were
+//! durable already; or that each sector of the bad frame has something written in it, so that none
+//! of them is missing. A frame is taken for torn where one of its sectors is all zeroes, though a
+//! client may have written them: damage elsewhere in the log's very last frame is then not told
+//! from that.
 
 use std::io;
 

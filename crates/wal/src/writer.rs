@@ -367,8 +367,8 @@ fn header(
     FrameHeader { flags: 0, payload_bytes: 0, lsn, term, durable, previous, chain: 0, salt }
 }
 
-/// Makes the segment of `head`, of `spare` where there is one. It has its name only once its head is
-/// durable: a segment without a head is damaged.
+/// Makes the segment of `head`, of `spare` where there is one. It has its name only once its head
+/// is durable: a segment without a head is damaged.
 fn make_segment(
     storage: &dyn Storage,
     spare: Option<Box<dyn LogFile>>,

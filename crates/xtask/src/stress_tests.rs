@@ -32,6 +32,8 @@ const COLLECTIONS: (&str, &str) = ("collections", "--lib");
 const KEYSPACE: (&str, &str) = ("keyspace", "--lib");
 const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
+const WAL: (&str, &str) = ("wal", "--lib");
+const SERVER: (&str, &str) = ("server", "--lib");
 const SIM: (&str, &str) = ("runtime", "--test sim");
 const TESTS: (&str, &str) = ("tests", "--test tests");
 const SERVER_MUTATIONS: (&str, &str) = ("tests", "--features protocol-mutations --test tests");
@@ -224,6 +226,30 @@ pub const STRESS_TESTS: &[StressTest] = &[
         amounts: &[("FOREBAY_LINGERING", 100)],
         target: TESTS,
         filter: "lingering_descriptors",
+    },
+    StressTest {
+        name: "power-cuts",
+        promise: "no power cut loses of a log what was durable, or has it read as anything else",
+        has_short: false,
+        amounts: &[("FOREBAY_POWER_CUTS", 3_000_000)],
+        target: WAL,
+        filter: "no_power_cut",
+    },
+    StressTest {
+        name: "recovery",
+        promise: "the data after a power cut are those of the LSN that the log ends at",
+        has_short: false,
+        amounts: &[("FOREBAY_CUT_HISTORIES", 20_000)],
+        target: SERVER,
+        filter: "data_after_a_power_cut",
+    },
+    StressTest {
+        name: "server-kills",
+        promise: "a server killed at any time under load has every write that it acknowledged",
+        has_short: false,
+        amounts: &[("FOREBAY_SERVER_KILLS", 2_000)],
+        target: TESTS,
+        filter: "killed_server_has_every_write",
     },
     StressTest {
         name: "kills",

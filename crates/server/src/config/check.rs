@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_and_every_option_without_effect() {
-        let text = "port x\nio-threads 4\nappendonly yes\nnope 1\nrequirepass \"half\n\
-                    maxmemory 1gb\nappendonly no\ncluster-enabled yes\nuser default on";
+        let text = "port x\nio-threads 4\ntls-cluster yes\nnope 1\nrequirepass \"half\n\
+                    maxmemory 1gb\ntls-cluster no\ncluster-enabled yes\nuser default on";
         let findings = Findings::of(read_text(text.as_bytes(), None, 1));
         let told = findings.describe("a.conf");
         let lines: Vec<&str> = told.lines().collect();

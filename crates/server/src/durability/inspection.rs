@@ -14,8 +14,8 @@ pub struct Inspection {
     pub is_sound: bool,
 }
 
-/// Reads the log in the folder at `path` to its end. With `cuts` it ends there from now on, whatever
-/// is behind: what a torn end has, and what damage keeps from being read.
+/// Reads the log in the folder at `path` to its end. With `cuts` it ends there from now on,
+/// whatever is behind: what a torn end has, and what damage keeps from being read.
 ///
 /// # Errors
 /// A sentence that says why nothing was read, or nothing was cut.

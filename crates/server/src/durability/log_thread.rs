@@ -81,13 +81,19 @@ impl LogThread {
         if let Some(begin) = begin {
             self.log = Some(Box::new(Log::new(*begin)));
         }
-        if (ends || exits)
-            && let Some(log) = self.log.take()
-        {
-            log.end(&self.shared);
+        if !ends && !exits {
+            return false;
         }
+        let ended = self.log.take().map_or(Ok(()), |log| log.end(&self.shared));
+        let ended = ended.map_err(|(log, reason)| {
+            tracing::error!("The append-only file cannot be ended in order: {reason}");
+            self.log = Some(log);
+            reason
+        });
         if ends {
-            durability.orders().ends = false;
+            let mut orders = durability.orders();
+            orders.ends = false;
+            orders.ended = Some(ended);
             durability.done.notify_all();
         }
         exits
@@ -271,22 +277,25 @@ impl Log {
     }
 
     /// Writes what is left, makes it durable and lets everybody go on.
-    fn end(mut self, shared: &ServerState) {
-        let ended = self.finish(shared);
-        let durability = &shared.durability;
-        durability.progress.is_on.store(false, Ordering::SeqCst);
-        if let Err(error) = ended {
-            tracing::error!(%error, "The end of the append-only file may be lost");
-            // Replies that wait for it tell of what is not there.
-            durability.progress.has_failed.store(true, Ordering::SeqCst);
-            shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
+    ///
+    /// # Errors
+    /// The log, which goes on, and why it cannot end: what waits for it would be told what is not so.
+    fn end(mut self: Box<Log>, shared: &ServerState) -> Result<(), (Box<Log>, String)> {
+        if let Err(error) = self.finish(shared) {
+            let reason = error.to_string();
+            if let WriteError::Failed(error) = error {
+                self.fail(&error, shared);
+            }
+            return Err((self, reason));
         }
-        // Before the others: while the consumer is there records are kept for it.
+        // While the consumer is there records are kept for it.
         drop(self);
+        shared.durability.progress.is_on.store(false, Ordering::SeqCst);
         for reason in [WriteRefusal::DiskFull, WriteRefusal::LogFailed] {
             refuse(&shared.runtime, reason, false);
         }
         shared.release_replies(None);
+        Ok(())
     }
 
     fn finish(&mut self, shared: &ServerState) -> Result<(), WriteError> {
@@ -294,8 +303,8 @@ impl Log {
             return Ok(());
         }
         while self.write(shared)? {}
-        let mut writer = self.writer.take().expect("it has not failed");
-        writer.sync()?;
+        self.writer.as_mut().expect("it has not failed").sync()?;
+        let writer = self.writer.take().expect("it has not failed");
         let progress = &shared.durability.progress;
         progress.syncs.fetch_add(1, Ordering::Relaxed);
         progress.written.store(writer.lsn(), Ordering::SeqCst);
@@ -304,6 +313,10 @@ impl Log {
             // It is in the way of a later one until it is made.
             drop(receiver.recv());
         }
-        writer.close()
+        if let Err(error) = writer.close() {
+            // All of it is durable; only that it has ended in order is not in it.
+            tracing::warn!(%error, "The append-only file has no mark of its end");
+        }
+        Ok(())
     }
 }

@@ -91,6 +91,7 @@ pub fn open_folder(settings: &Settings) -> Result<Folder, String> {
 }
 
 impl Folder {
+    /// As the function [`recover`].
     pub(super) fn recover(self, settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
         let snapshot = self.load_snapshot(settings, runtime)?;
         let begun = sys::clock::monotonic();

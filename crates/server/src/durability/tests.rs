@@ -1,1 +1,270 @@
+//! The log of a server on a disk in memory that fails, and that of an instance whose power is cut.
 
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use base::prng::Prng;
+use runtime::{Embedded, EmbeddedOptions, Environment, Memory, Options};
+use wal::simulated::{Faults, SimulatedDisk};
+use wal::{Storage, WriteError};
+
+use super::recovery::Folder;
+use super::*;
+use crate::config::{Config, read_text};
+use crate::tests::{TestServer, ask, read_to_end, wait_until};
+
+const MISCONF_FULL: &[u8] = b"-MISCONF Errors writing to the AOF file: No space left on device\r\n";
+const MISCONF_FAILED: &[u8] = b"-MISCONF Errors writing to the AOF file: Input/output error\r\n";
+
+fn folder(disk: &SimulatedDisk) -> Folder {
+    let lock = disk.lock().unwrap();
+    Folder { path: "simulated".into(), storage: Arc::new(disk.clone()), lock }
+}
+
+/// Starts a server whose log is on `disk`.
+fn start(disk: &SimulatedDisk, options: &str) -> TestServer {
+    TestServer::start_with(options, |shared| {
+        let log = folder(disk).recover(&shared.settings(), &shared.runtime).unwrap();
+        shared.durability.begin(log, &shared.runtime);
+    })
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_the_power_was_cut() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always");
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\nRPUSH l x y\r\nSPOP none\r\n", b"+OK\r\n:2\r\n$-1\r\n");
+    ask(
+        &mut client,
+        b"MULTI\r\nINCR a\r\nINCR b\r\nEXEC\r\n",
+        b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n:1\r\n",
+    );
+    let contents = disk.contents();
+    drop(server);
+    // As it was when the last reply had come, and any part of what was not synced then.
+    let disk = SimulatedDisk::with_contents(&contents);
+    disk.cut_power(&mut Prng::new(1));
+    let server = start(&disk, "appendfsync always");
+    ask(&mut server.client(), b"GET a\r\nGET b\r\nLLEN l\r\n", b"$1\r\n2\r\n$1\r\n1\r\n:2\r\n");
+}
+
+#[test]
+fn failed_sync_closes_who_waits_and_refuses_all_writes_from_then_on() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always");
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+    disk.set_faults(Faults { syncs_left: Some(0), ..Faults::default() });
+    client.write_all(b"SET a 2\r\n").unwrap();
+    assert_eq!(read_to_end(&mut client), b"", "whether it is on the disk nobody knows");
+    let syncs = disk.counts().syncs;
+    let mut client = server.client();
+    ask(&mut client, b"SET a 3\r\n", MISCONF_FAILED);
+    ask(&mut client, b"GET a\r\n", b"$1\r\n2\r\n");
+    let report = server.shared.durability.report();
+    assert!(report.is_on && !report.is_well);
+    assert_eq!(disk.counts().syncs, syncs, "a sync that failed is not tried again");
+}
+
+#[test]
+fn full_disk_refuses_writes_before_they_change_anything_and_is_waited_out() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always\nworkers 1");
+    let [mut held, mut client] = [(); 2].map(|()| server.client());
+    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    held.write_all(b"SET a 2\r\n").unwrap();
+    let admission = server.shared.keyspace().admission();
+    wait_until(&server, || admission.refused().is_some());
+    ask(&mut client, b"SET b 3\r\n", MISCONF_FULL);
+    ask(&mut client, b"GET b\r\nGET a\r\n", b"$-1\r\n$1\r\n2\r\n");
+    disk.set_faults(Faults::default());
+    ask(&mut held, b"", b"+OK\r\n");
+    ask(&mut client, b"SET b 3\r\n", b"+OK\r\n");
+}
+
+/// A reader need not wait for what others wrote: docs/decisions/0018-log.md.
+#[test]
+fn reads_of_what_is_not_durable_yet_do_not_wait() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always");
+    let [mut writer, mut reader] = [(); 2].map(|()| server.client());
+    ask(&mut writer, b"SET a 1\r\n", b"+OK\r\n");
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    writer.write_all(b"SET a 2\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 2);
+    ask(&mut reader, b"GET a\r\n", b"$1\r\n2\r\n");
+    disk.set_faults(Faults::default());
+    ask(&mut writer, b"", b"+OK\r\n");
+}
+
+#[test]
+fn waitaof_makes_durable_what_no_policy_would() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync no\nworkers 1");
+    let [mut client, mut other] = [(); 2].map(|()| server.client());
+    ask(&mut client, b"WAITAOF 1 0 0\r\n", b"*2\r\n:1\r\n:0\r\n");
+    ask(&mut client, b"SET a 1\r\nWAITAOF 1 0 0\r\n", b"+OK\r\n*2\r\n:1\r\n:0\r\n");
+    assert_eq!(
+        server.shared.durability.report().durable,
+        server.shared.durability.report().written
+    );
+    // Who has written nothing waits for nothing, and within MULTI nobody waits.
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    ask(&mut client, b"SET a 2\r\nWAITAOF 1 0 1\r\n", b"+OK\r\n*2\r\n:0\r\n:0\r\n");
+    ask(&mut other, b"WAITAOF 1 0 0\r\n", b"*2\r\n:1\r\n:0\r\n");
+    // The wait for one LSN does not end another wait of the same client.
+    client.write_all(b"XREAD BLOCK 0 STREAMS stream 0\r\n").unwrap();
+    wait_until(&server, || server.shared.clients.waits.all() == 1);
+    disk.set_faults(Faults::default());
+    server.shared.durability.want_sync();
+    let report = || server.shared.durability.report();
+    wait_until(&server, || report().durable == server.shared.runtime.backlog().extent().end.0);
+    assert_eq!(server.shared.clients.waits.all(), 1);
+    ask(&mut other, b"EXISTS a\r\n", b":1\r\n");
+}
+
+#[test]
+fn under_everysec_replies_wait_only_where_the_disk_is_far_behind() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync everysec\nworkers 1");
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+    wait_until(&server, || server.shared.durability.report().written > 0);
+    let written = server.shared.durability.report().written;
+    let gate = server.shared.runtime.engine().gate();
+    let is_due = |lsn| gate.is_due(engine::Release { lsn: Lsn(lsn) });
+    assert!(is_due(written + UNWRITTEN_BYTES_MAX) && !is_due(written + UNWRITTEN_BYTES_MAX + 1));
+    ask(&mut client, b"CONFIG SET appendfsync always\r\n", b"+OK\r\n");
+    wait_until(&server, || !is_due(written + 1));
+    ask(&mut client, b"SET a 2\r\n", b"+OK\r\n");
+}
+
+#[test]
+fn log_is_turned_off_and_on_while_there_are_no_keys() {
+    let name = format!("forebay-toggled-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let options = format!("dir {}\nappendonly yes\nappendfsync always", folder.display());
+    let server = TestServer::start(&options);
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\nCONFIG SET appendonly no\r\n", b"+OK\r\n+OK\r\n");
+    let refusal: &[u8] = b"-ERR WAITAOF cannot be used when numlocal is set but appendonly is \
+                           disabled.\r\n";
+    ask(&mut client, b"SET a 2\r\nWAITAOF 1 0 0\r\n", &[b"+OK\r\n", refusal].concat());
+    client.write_all(b"CONFIG SET appendonly yes\r\n").unwrap();
+    let expected = format!(
+        "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - {NOT_EMPTY}\r\n"
+    );
+    ask(&mut client, b"", expected.as_bytes());
+    ask(
+        &mut client,
+        b"FLUSHALL\r\nCONFIG SET appendonly yes\r\nSET b 1\r\n",
+        b"+OK\r\n+OK\r\n+OK\r\n",
+    );
+    drop(server);
+    let server = TestServer::start(&options);
+    ask(&mut server.client(), b"GET a\r\nGET b\r\n", b"$-1\r\n$1\r\n1\r\n");
+    drop(server);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// How many histories of an instance the test below has.
+const HISTORIES: u64 = 60;
+
+/// An instance on a simulated disk: what its log says is durable is there after a power cut, and
+/// the data are those of the moment at which the log ends.
+#[test]
+fn data_after_a_power_cut_are_those_of_the_lsn_that_the_log_ends_at() {
+    let wanted = std::env::var("FOREBAY_CUT_HISTORIES").ok();
+    let wanted = wanted.map_or(HISTORIES, |count| count.parse().expect("it is a number"));
+    let mut cuts = 0;
+    for seed in 0..wanted {
+        let mut random = Prng::new(seed);
+        let disk = SimulatedDisk::new();
+        let mut digests = BTreeMap::from([(0, digest(&instance()))]);
+        let mut durable = 0;
+        for _ in 0..1 + random.below(4) {
+            cuts += 1;
+            durable = live(&disk, &mut digests, durable, &mut random, seed);
+            disk.cut_power(&mut random);
+        }
+    }
+    println!("{cuts} power cuts");
+}
+
+/// Recovers, checks what is there, writes for a while; returns what was durable at the end.
+fn live(
+    disk: &SimulatedDisk,
+    digests: &mut BTreeMap<u64, Vec<u8>>,
+    durable: u64,
+    random: &mut Prng,
+    seed: u64,
+) -> u64 {
+    let mut config = Config::default();
+    config.load(read_text(b"append-segment-size 64kb", None, 1)).unwrap();
+    let embedded = instance();
+    let runtime = embedded.runtime();
+    let log = folder(disk).recover(&config.settings(), runtime);
+    let mut log = log.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    let lsn = log.writer.lsn();
+    assert!(lsn >= durable, "seed {seed}: {lsn} is left of {durable}");
+    assert!(digests.get(&lsn) == Some(&digest(&embedded)), "seed {seed}: other data at {lsn}");
+    digests.retain(|other, _| *other <= lsn);
+    let mut consumer = runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX);
+    let mut session = embedded.session();
+    for _ in 0..random.below(60) {
+        session.run(&request(random));
+        digests.insert(runtime.backlog().extent().end.0, digest(&embedded));
+        if random.below(3) > 0 {
+            continue;
+        }
+        let mut records = Vec::new();
+        consumer.read(1 << 20, &mut records).unwrap();
+        if !records.is_empty() && log.writer.append(&records).is_err() {
+            break;
+        }
+        if random.below(30) == 0 {
+            disk.set_faults(Faults { syncs_left: Some(random.below(2)), ..Faults::default() });
+        }
+        if random.below(2) == 0
+            && let Err(WriteError::Failed(_)) = log.writer.sync()
+        {
+            break;
+        }
+    }
+    log.writer.durable_lsn()
+}
+
+fn instance() -> Embedded {
+    let memory = Memory::Heap { segment_bytes: 1 << 20, segment_count: 16 };
+    let instance = Options { memory, worker_count: 1, ..Options::default() };
+    let options = EmbeddedOptions { instance, allows_debug: true, ..EmbeddedOptions::default() };
+    Embedded::open(&options, Environment::system()).unwrap()
+}
+
+fn digest(embedded: &Embedded) -> Vec<u8> {
+    let mut session = embedded.session();
+    session.run(&[b"DEBUG".as_slice(), b"DIGEST"])
+}
+
+fn request(random: &mut Prng) -> Vec<Vec<u8>> {
+    let key = |random: &mut Prng| format!("k{}", random.below(8));
+    let words = match random.below(12) {
+        0 => format!("DEL {}", key(random)),
+        1 => format!("APPEND {} {}", key(random), random.below(1000)),
+        2 => format!("RPUSH l{} a b {}", key(random), random.below(100)),
+        3 => format!("LPOP l{}", key(random)),
+        4 => format!("SADD s{} {} {}", key(random), random.below(50), random.below(50)),
+        5 => format!("SPOP s{}", key(random)),
+        6 => format!("HSET h{} f{} {}", key(random), random.below(9), random.below(100)),
+        7 => format!("ZADD z{} {} m{}", key(random), random.below(100), random.below(9)),
+        8 => format!("EXPIRE {} 100000", key(random)),
+        9 => format!("XADD x{} * f {}", key(random), random.below(9)),
+        10 => format!("MSET {} 1 {} 2", key(random), key(random)),
+        _ => format!("SET {} {}", key(random), "v".repeat(random.below(600) as usize + 1)),
+    };
+    words.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}

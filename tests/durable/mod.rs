@@ -1,0 +1,14 @@
+//! Servers whose data are on disk: killed, started again, and started on what they cannot use.
+
+mod kills;
+mod starts;
+
+use std::path::Path;
+
+use harness::{Kind, Launch};
+
+/// Returns the launch of a server that keeps a log in `folder` and makes each write durable.
+fn durable(folder: &Path) -> Launch {
+    let launch = Launch::new(Kind::Forebay).option("dir", &folder.display().to_string());
+    launch.option("appendonly", "yes").option("appendfsync", "always")
+}
