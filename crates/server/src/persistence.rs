@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -148,6 +148,12 @@ impl ServerState {
     /// A line for the log, where the file is there and cannot be read to its end.
     pub fn load_dataset(&self) -> Result<(), String> {
         let path = self.dataset_path();
+        if ["appendonlydir", "appendonly.aof"].iter().any(|name| Path::new(name).exists()) {
+            tracing::warn!(
+                "There is an append-only file of Redis here, which is not read: 'forebay import' \
+                 sends it to a server"
+            );
+        }
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened,

@@ -58,6 +58,7 @@ const ROWS: &[Row] = &[
             "ring",
             "resp",
             "collections",
+            "rdb",
             "effects",
             "keyspace",
             "command",
