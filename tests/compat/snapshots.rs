@@ -211,3 +211,52 @@ fn a_shutdown_that_cannot_save_goes_on_unless_it_is_forced() {
     assert!(server.wait().success(), "{}", server.log());
     assert!(server.log().contains("Error trying to save the DB, exiting anyway."));
 }
+
+/// Imports `path` into `server`; returns what was said.
+fn import(server: &Server, path: &Path, options: &[&str]) -> Result<String, String> {
+    let mut program = harness::command(harness::forebay());
+    program.arg("import").arg(path).arg("--to").arg(server.socket()).args(options);
+    let output = program.output().expect("the program runs");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).expect("it speaks UTF-8");
+    if output.status.success() { Ok(said) } else { Err(said) }
+}
+
+#[test]
+fn files_of_redis_are_imported_into_a_server_that_runs() {
+    for preamble in ["yes", "no"] {
+        let folder = TempFolder::new();
+        let options = [("appendonly", "yes"), ("aof-use-rdb-preamble", preamble)];
+        let launch = options
+            .into_iter()
+            .fold(launch(Kind::Redis, &folder), |launch, (name, value)| launch.option(name, value));
+        let mut redis = launch.start();
+        let mut client = redis.tcp();
+        fill(&mut client);
+        client.call("BGREWRITEAOF");
+        poll_until("the base", || client.info("aof_rewrite_in_progress") == 0);
+        for line in ["MULTI", "SET lake deep", "INCR count", "EXEC", "DEL key:1", "SAVE"] {
+            client.call(line);
+        }
+        let expected = client.call("DEBUG DIGEST");
+        // Redis's own log in text keeps no sign of a score of -0: it is what Redis makes of it.
+        assert_eq!(client.call("DEBUG LOADAOF"), ok());
+        let of_log = client.call("DEBUG DIGEST");
+        drop(client);
+        redis.signal("TERM");
+        redis.wait();
+        let server = Server::start(Kind::Forebay);
+        let mut client = server.tcp();
+        let log_and_file =
+            [(folder.path().to_owned(), &of_log), (folder.join("dump.rdb"), &expected)];
+        for (path, expected) in log_and_file {
+            client.call("FLUSHALL");
+            import(&server, &path, &[]).expect("it is whole");
+            assert_eq!(client.call("DEBUG DIGEST"), *expected, "{}", path.display());
+        }
+        let refused = import(&server, &folder.join("dump.rdb"), &[]).expect_err("keys are there");
+        assert!(refused.contains("BUSYKEY"), "{refused}");
+        import(&server, &folder.join("dump.rdb"), &["--replace"]).expect("they are replaced");
+        assert_eq!(client.call("DEBUG DIGEST"), expected);
+    }
+}

@@ -10,7 +10,8 @@
 //! processes, `lane_lifecycle.rs` and `upload_memory.rs` give them more to write to;
 //! `huge_pages.rs` puts the data on huge pages,
 //! `page_population.rs` populates the pages of that memory once the client has sealed it,
-//! `transfers.rs` sends keys to other servers,
+//! `persistence.rs` has files of the dataset written, and reads one at start; `import.rs` sends
+//! what files of Redis hold to a server; `transfers.rs` sends keys to other servers,
 //! `wait_claim.rs` and `client_pause.rs` say who waits, `monitor.rs` shows some what all do,
 //! `detach.rs` and `supervise.rs` are what a process owes to who started it, `crash_report.rs` says
 //! what a crash is reported with.
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod import;
 pub mod in_process;
 pub mod serve;
 

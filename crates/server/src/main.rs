@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 
 use server::config::options::Network;
 use server::config::{self, CommandLine, Config, check, describe};
+use server::import;
 use server::serve::{self, Launch};
 
 #[global_allocator]
@@ -21,6 +22,7 @@ forebay: a Redis-compatible data store in shared memory
 
 Usage:
   forebay serve [redis.conf] [--option value ...] [-]   run a server; - reads standard input
+  forebay import PATH [--to ADDRESS] [--replace]        send a dump.rdb or append-only files to a server
   forebay config check [redis.conf] [--option ...] [-]  tell all that is wrong with a configuration
   forebay check DIR [--cut]                             tell what an append-only directory has
   forebay bench ...                                     measure any server (forebay bench --help)
@@ -118,6 +120,8 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
         }),
         "config" => run_config(rest),
         "check" => check_log(rest),
+        "import" if rest.is_empty() || is_help(rest) => print(import::USAGE),
+        "import" => run_import(rest),
         "bench" => run_bench(program, rest),
         "demo" => run_bench(program, arguments),
         "options" if rest.first().is_some_and(|word| word == "--table") => {
@@ -191,6 +195,17 @@ fn print_help(usage: &str, names: &[String]) -> ExitCode {
         Some(text) => print(&text),
         None => {
             eprintln!("forebay: there is no option '{name}'");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_import(arguments: &[String]) -> ExitCode {
+    let password = env::var("REDISCLI_AUTH").ok();
+    match import::run(arguments, password.as_deref()) {
+        Ok(said) => print(&said),
+        Err(error) => {
+            eprintln!("forebay import: {error}");
             ExitCode::FAILURE
         }
     }

@@ -18,6 +18,7 @@ use runtime::{LoadError, Loaded, Runtime, SaveError, SaveOptions, SaveProgress, 
 use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
+use crate::durability::REDIS_MANIFEST_SUFFIX;
 use crate::server_state::ServerState;
 
 /// How long after a failure the schedule is followed again, as in Redis.
@@ -208,6 +209,12 @@ impl ServerState {
         if self.durability.is_on() {
             // The data are those of the log.
             return Ok(());
+        }
+        if Path::new("appendonly.aof").exists() || has_redis_log(&self.settings()) {
+            tracing::warn!(
+                "There is an append-only file of Redis here, which is not read: 'forebay import' \
+                 sends it to a server"
+            );
         }
         if let Some(loaded) = load_file(&self.runtime, &self.dataset_path())? {
             self.note_loaded(loaded);
@@ -529,6 +536,15 @@ impl Rewrites {
         }
         self.took = Some(took);
     }
+}
+
+/// Returns whether the folder of the log has one of Redis.
+fn has_redis_log(settings: &Settings) -> bool {
+    let folder = Path::new(&settings.persistence.log_directory);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        entry.file_name().as_encoded_bytes().ends_with(REDIS_MANIFEST_SUFFIX.as_bytes())
+    })
 }
 
 /// Returns how a file is written under `settings`.

@@ -20,7 +20,7 @@ use crate::persistence::{load_file, save_options};
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What a file that Redis writes ends with: its log is a list of files with this one as an index.
-const REDIS_MANIFEST_SUFFIX: &str = ".manifest";
+pub const REDIS_MANIFEST_SUFFIX: &str = ".manifest";
 
 /// The file in the folder of the log that has the data which the log goes on from.
 pub const SNAPSHOT_NAME: &str = "base.rdb";
@@ -82,8 +82,8 @@ pub fn open_folder(settings: &Settings) -> Result<Folder, String> {
     let names = directory.list().map_err(|error| failed("read", error))?;
     if let Some(name) = names.iter().find(|name| name.ends_with(REDIS_MANIFEST_SUFFIX)) {
         return Err(format!(
-            "'{}' has an append-only file of Redis ({name}), which is not read: choose another \
-             appenddirname",
+            "'{}' has an append-only file of Redis ({name}), which is not read at start: \
+             choose another appenddirname, and send it to the server by 'forebay import'",
             path.display()
         ));
     }

@@ -59,6 +59,7 @@ const ROWS: &[Row] = &[
             "ring",
             "resp",
             "collections",
+            "rdb",
             "effects",
             "wal",
             "keyspace",
