@@ -193,3 +193,80 @@ def test_dask_worker_computes_with_it(db):
 
     total, count = asyncio.run(main())
     assert total == sum(range(100_000)) and count >= 1
+
+
+def _work(counts, jobs, results, lock, total):
+    while (job := jobs.get()) is not None:
+        with lock:
+            total.value = total.value + job
+        counts[job] = counts.get(job, 0) + 1
+        results.put(numpy.full(100_000, job))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_managers_objects_are_those_of_all_processes(db, method):
+    import multiprocessing
+
+    from forebay.managers import Manager
+
+    with Manager(db) as manager:
+        counts, lock, total = manager.dict(), manager.Lock(), manager.Value("i", 0)
+        jobs, results = manager.Queue(), manager.Queue()
+        context = multiprocessing.get_context(method)
+        arguments = (counts, jobs, results, lock, total)
+        workers = [context.Process(target=_work, args=arguments) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        for job in [*range(10), None, None]:
+            jobs.put(job)
+        found = [results.get(timeout=60) for _ in range(10)]
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+        assert sorted(array[0] for array in found) == list(range(10))
+        assert not any(array.flags.owndata for array in found)
+        assert total.value == 45 and counts.copy() == {job: 1 for job in range(10)}
+        assert jobs.empty() and results.qsize() == 0
+    assert len(db) == 0
+
+
+def test_managers_objects_are_as_pythons(db):
+    import queue
+
+    from forebay.managers import Manager
+
+    manager = Manager(db.url)
+    names = manager.dict({"a": 1}, b=[2])
+    names[("x", 1)] = b"bytes"
+    assert dict(names) == {"a": 1, "b": [2], ("x", 1): b"bytes"} and "b" in names
+    assert names.pop("a") == 1 and names.pop("a", None) is None and names.setdefault("c", 3) == 3
+    for wrong in (lambda: names["a"], lambda: names.pop("a"), lambda: names.__delitem__("a")):
+        with pytest.raises(KeyError):
+            wrong()
+    items = manager.list([1, 2, 3])
+    items.append({"n": 4})
+    items[0] = b"first"
+    assert list(items) == [b"first", 2, 3, {"n": 4}] and items[1:3] == [2, 3] and len(items) == 4
+    assert items.pop() == {"n": 4} and items.pop(0) == b"first" and items[-1] == 3
+    for wrong in (lambda: items[9], lambda: items.pop(1), lambda: items.__setitem__(9, 0)):
+        with pytest.raises(IndexError):
+            wrong()
+    space = manager.Namespace(x=1)
+    space.y = b"y"
+    assert space.x == 1 and space.y == b"y"
+    del space.x
+    with pytest.raises(AttributeError):
+        space.x
+    value = manager.Value("i", b"bytes")
+    assert value.value == b"bytes"
+    jobs = manager.Queue()
+    for wrong in (jobs.get_nowait, lambda: jobs.get(timeout=0.01)):
+        with pytest.raises(queue.Empty):
+            wrong()
+    jobs.put(b"one")
+    assert jobs.get() == b"one"
+    lock = manager.Lock()
+    assert lock.acquire() and not manager.Lock(name=lock.key.rsplit(":", 1)[1]).acquire(block=False)
+    lock.release()
+    manager.clear()
+    assert len(db) == 0

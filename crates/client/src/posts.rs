@@ -127,3 +127,42 @@ impl Post {
         is_set(&stored).map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(key: &[u8]) -> Content {
+        Content::Value { key: key.to_vec(), value: Some(b"value".to_vec()) }
+    }
+
+    #[test]
+    fn posts_are_answered_in_their_order_and_the_first_refusal_is_told_once() {
+        let count = Arc::default();
+        let mut posts = Posts::new(&count);
+        posts.add(value(b"a"), 1);
+        posts.add(value(b"b"), 1);
+        posts.add(Content::Deletion { key: b"a".to_vec() }, 1);
+        assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (3, 3));
+        posts.answer(Reply::Error(b"OOM no memory".to_vec()));
+        posts.answer(Reply::Error(b"ERR other".to_vec()));
+        assert!(posts.is_unknown(b"a") && !posts.is_unknown(b"b"));
+        posts.answer(Reply::Integer(0));
+        assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 0));
+        let told = posts.check().expect_err("the first was refused");
+        assert_eq!(told.code(), Some("OOM"));
+        assert!(posts.check().is_ok() && !posts.is_unknown(b"a"));
+    }
+
+    #[test]
+    fn value_that_is_open_is_taken_once() {
+        let count = Arc::default();
+        let mut posts = Posts::new(&count);
+        posts.add(value(b"a"), 1);
+        assert!(posts.take(b"b").is_none());
+        assert_eq!(&*posts.take(b"a").expect("it is open"), b"value");
+        assert!(posts.take(b"a").is_none());
+        drop(posts);
+        assert_eq!(count.load(Ordering::Relaxed), 0, "who is gone has nothing open");
+    }
+}
