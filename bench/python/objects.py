@@ -13,8 +13,8 @@ The rows:
     shared_memory     multiprocessing.shared_memory, one segment for each value
     plasma_store      a Plasma store: put, get, delete of the pickle
     redis_*           redis-server by redis-py: unix socket or TCP; ids by INCR. One request after
-                      the other; `_pipe`: K ids in one pipeline, then K sets, gets and deletes in one
-                      each; `_pipe2`: each set with the next id, each get with its delete
+                      the other; `_pipe`: K ids in one pipeline, then K sets, gets and deletes in
+                      one each; `_pipe2`: each set with the next id, each get with its delete
     forebay_unix      put_auto and take of the pickle over the unix socket
     forebay_shm       the same through shared memory
     forebay_view      put_auto and take of the value itself: arrays are views
@@ -493,7 +493,8 @@ def picture(found, path):
             if (name, f"array {size}", 1) in found
         ]
         if points:
-            axes.loglog(*zip(*points), looks.get(name, "--o" if "redis" in name else "-o"), label=name)
+            look = looks.get(name, "--o" if "redis" in name else "-o")
+            axes.loglog(*zip(*points), look, label=name)
     axes.set_xlabel("bytes of the array")
     axes.set_ylabel("put, fetch and delete one, microseconds (median)")
     axes.grid(True, which="major", alpha=0.3)

@@ -395,8 +395,7 @@ impl Client {
         }
         let words = options.words();
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let posted =
-            self.with_connection(|connection| connection.post_value((key, &words), value));
+        let posted = self.with_connection(|connection| connection.post_value((key, &words), value));
         match posted? {
             Ok(()) => Ok(()),
             Err(value) => self.set(key, &value, options).map(drop),

@@ -68,8 +68,7 @@ class ForebayFileSystem(AbstractFileSystem):
         return _folder(path)
 
     def cat_file(self, path, start=None, end=None, **options):
-        view = self._view(path)
-        return view.bytes() if start is None and end is None else bytes(view.memoryview()[start:end])
+        return bytes(self._view(path).memoryview()[start:end])
 
     def pipe_file(self, path, value, mode="overwrite", **options):
         path = self._strip_protocol(path)
