@@ -226,7 +226,9 @@ impl View {
         arguments: &Bound<'py, PyTuple>,
         options: Option<&Bound<'py, pyo3::types::PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        helper(slf, "numpy")?.call_method("__dlpack__", arguments, options)
+        let mut all = vec![slf.clone().into_any()];
+        all.extend(arguments.iter());
+        helpers(slf.py())?.getattr("dlpack")?.call(PyTuple::new(slf.py(), all)?, options)
     }
 
     /// The Arrow array that was put, or an array of numbers in one dimension, as C's interface of

@@ -50,6 +50,16 @@ def arrow(view):
     return value
 
 
+def dlpack(view, *arguments, **options):
+    """Returns DLPack's capsule of the array; of a private copy for who cannot be told that memory
+    is read-only, which a version before 1 cannot say.
+    """
+    array = numpy(view)
+    if (options.get("max_version") or (0, 0))[0] < 1:
+        array = array.copy()
+    return array.__dlpack__(*arguments, **options)
+
+
 def arrow_c_array(view, requested_schema):
     """Returns the two capsules of the Arrow array that was put, or of numbers in one dimension."""
     import pyarrow
