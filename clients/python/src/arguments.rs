@@ -47,6 +47,10 @@ impl<'py> Word<'py> {
     /// # Errors
     /// `TypeError` where it is something else.
     pub fn of(object: &Bound<'py, PyAny>) -> PyResult<Word<'py>> {
+        // Most are text, and told by one comparison.
+        if let Ok(text) = object.cast_exact::<PyString>() {
+            return Ok(Word::Text(text.clone()));
+        }
         let is_number =
             object.is_exact_instance_of::<PyInt>() || object.is_exact_instance_of::<PyFloat>();
         match is_number {
@@ -74,7 +78,12 @@ impl<'py> Word<'py> {
 /// # Errors
 /// As [`Word::bytes`].
 pub fn bytes_of<'a>(words: &'a [Word<'_>]) -> PyResult<Vec<&'a [u8]>> {
-    words.iter().map(Word::bytes).collect()
+    // To collect results knows no length, and would allocate again and again.
+    let mut bytes = Vec::with_capacity(words.len());
+    for word in words {
+        bytes.push(word.bytes()?);
+    }
+    Ok(bytes)
 }
 
 /// Returns all of `objects` as keys.
@@ -91,7 +100,11 @@ pub fn keys_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
 /// As [`Word::of`].
 pub fn words_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
     if let Ok(list) = objects.cast_exact::<PyList>() {
-        return list.iter().map(|object| Word::of(&object)).collect();
+        let mut words = Vec::with_capacity(list.len());
+        for object in list {
+            words.push(Word::of(&object)?);
+        }
+        return Ok(words);
     }
     objects.try_iter()?.map(|object| Word::of(&object?)).collect()
 }

@@ -201,6 +201,18 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Returns a copy of the value.
+    pub fn to_vec(&self) -> Vec<u8> {
+        match self.as_slice() {
+            Some(whole) => whole.to_vec(),
+            None => {
+                let mut value = vec![0; self.length];
+                self.write(&mut value);
+                value
+            }
+        }
+    }
+
     /// Writes the value to `target`, which is as long as it.
     pub fn write(&self, target: &mut [u8]) {
         assert_eq!(target.len(), self.length, "the target has the length of the value");

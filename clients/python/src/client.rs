@@ -1,5 +1,6 @@
 //! The class that calls go through.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,14 @@ pub struct Client {
     timeout: Option<Duration>,
     connected: ArcSwapOption<Connected>,
 }
+
+thread_local! {
+    /// The values of fields on their way to Python: memory that is used again.
+    static FOUND: Cell<Elements> = const { Cell::new(Elements::new()) };
+}
+
+/// A thread keeps so much for them at most.
+const FOUND_BYTES_MAX: usize = 64 * 1024;
 
 struct Connected {
     client: client::Client,
@@ -144,6 +153,29 @@ impl Client {
         Content::of(value)?.put(py, &self.client(py)?, key.bytes()?, &options)
     }
 
+    /// Puts `value` for one `take`, and does not wait for the server.
+    fn _post(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        ttl: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (key, options) = (Word::of_key(key)?, set_options(Some(ttl), false, false, false)?);
+        Content::of(value)?.post(py, &self.client(py)?, key.bytes()?, &options)
+    }
+
+    /// Waits until the server has what `put_auto` has put; raises where it has refused some of it.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        match &*self.connected.load() {
+            Some(connected) if connected.generation.is_current() => {
+                py.detach(|| connected.client.settle()).or_raise(py)
+            }
+            // A forked child has put nothing by what it has inherited.
+            _ => Ok(()),
+        }
+    }
+
     fn get(slf: &Bound<'_, Client>, key: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
         let (py, word) = (slf.py(), Word::of_key(key)?);
         let bytes = word.bytes()?;
@@ -175,7 +207,11 @@ impl Client {
         let timeout = seconds.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let end = timeout.map(|timeout| std::time::Instant::now() + timeout);
         loop {
-            let taken = py.detach(|| client.take(bytes)).or_raise(py)?;
+            let taken = match is_for_one(bytes) {
+                true => py.detach(|| client.take_once(bytes)),
+                false => py.detach(|| client.take(bytes)),
+            };
+            let taken = taken.or_raise(py)?;
             if let Some(value) = taken {
                 return Ok(Some(View::taken(value)));
             }
@@ -307,11 +343,17 @@ impl Client {
     ) -> PyResult<Bound<'py, PyList>> {
         let (key, fields) = (Word::of_key(key)?, words_of(fields)?);
         let (client, key, fields) = (self.client(py)?, key.bytes()?, bytes_of(&fields)?);
-        let mut values = Elements::new();
+        // Taken out while it is used: making objects may run code of anyone's.
+        let mut values = FOUND.take();
         if client.hmget_at_once(key, &fields, &mut values).or_raise(py)?.is_none() {
             py.detach(|| client.hmget(key, &fields, &mut values)).or_raise(py)?;
         }
-        PyList::new(py, values.iter().map(|value| value.map(|value| PyBytes::new(py, value))))
+        let found = values.iter().map(|value| value.map(|value| PyBytes::new(py, value)));
+        let list = PyList::new(py, found);
+        if values.bytes_kept() <= FOUND_BYTES_MAX {
+            FOUND.set(values);
+        }
+        list
     }
 
     fn hgetall<'py>(
@@ -369,6 +411,14 @@ impl Client {
             other => Err(exception(py, "ProtocolError", &format!("DEL replied {other:?}"))),
         }
     }
+}
+
+/// Returns whether `key` is one of `put_auto`, which is for one consumer.
+fn is_for_one(key: &[u8]) -> bool {
+    /// As in `_db.py`.
+    const PREFIX: &[u8] = b"\xf5FB";
+    const BYTES: usize = 16;
+    key.len() == BYTES && key.starts_with(PREFIX)
 }
 
 /// Waits until `key` exists. A wait is cut into slices, so that a signal ends it.

@@ -77,6 +77,29 @@ impl<'py> Content<'py> {
         key: &[u8],
         options: &SetOptions,
     ) -> PyResult<bool> {
+        self.stored(py, |parts| store(client, key, parts, options))
+    }
+
+    /// As [`Content::put`], without waiting for the server: for one consumer.
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub fn post(
+        &self,
+        py: Python<'_>,
+        client: &Client,
+        key: &[u8],
+        options: &SetOptions,
+    ) -> PyResult<()> {
+        self.stored(py, |parts| post(client, key, parts, options))
+    }
+
+    /// Calls `run` with what is stored, without the interpreter's lock.
+    fn stored<T: Send>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&Parts<'_>) -> Result<T, ClientError> + Send,
+    ) -> PyResult<T> {
         let mut header = Vec::new();
         let slices: Vec<&[u8]>;
         let parts = match self {
@@ -91,7 +114,7 @@ impl<'py> Content<'py> {
                 Parts::of_pickle(stream.as_bytes(), &slices, &mut header)
             }
         };
-        py.detach(|| store(client, key, &parts, options)).or_raise(py)
+        py.detach(|| run(&parts)).or_raise(py)
     }
 }
 
@@ -109,12 +132,23 @@ fn store(
     }
     match parts.as_slice() {
         Some(value) => client.put_with(key, value, options),
-        None => {
-            let mut value = vec![0; parts.len()];
-            parts.write(&mut value);
-            client.put_with(key, &value, options)
-        }
+        None => client.put_with(key, &parts.to_vec(), options),
     }
+}
+
+/// As [`store`], without waiting for the server.
+fn post(
+    client: &Client,
+    key: &[u8],
+    parts: &Parts<'_>,
+    options: &SetOptions,
+) -> Result<(), ClientError> {
+    if parts.len() < IN_PLACE_BYTES_MIN {
+        return client.post(key, parts.to_vec(), options);
+    }
+    let mut creation = client.create(key, parts.len())?;
+    parts.write(&mut creation);
+    creation.post(options)
 }
 
 /// Returns whether `object` is an array of NumPy's, and of no class derived from it.

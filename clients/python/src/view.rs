@@ -226,7 +226,28 @@ impl View {
         arguments: &Bound<'py, PyTuple>,
         options: Option<&Bound<'py, pyo3::types::PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        helper(slf, "numpy")?.call_method("__dlpack__", arguments, options)
+        let mut all = vec![slf.clone().into_any()];
+        all.extend(arguments.iter());
+        helpers(slf.py())?.getattr("dlpack")?.call(PyTuple::new(slf.py(), all)?, options)
+    }
+
+    /// The Arrow array that was put, or an array of numbers in one dimension, as C's interface of
+    /// Arrow has it: not copied.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        slf: &Bound<'py, View>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        helpers(slf.py())?.getattr("arrow_c_array")?.call1((slf, requested_schema))
+    }
+
+    /// The Arrow table that was put, as a stream.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, View>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        helpers(slf.py())?.getattr("arrow_c_stream")?.call1((slf, requested_schema))
     }
 
     /// The processor: `(1, 0)`.

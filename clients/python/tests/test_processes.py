@@ -282,6 +282,110 @@ def test_memory_is_back_where_it_was_after_many_cycles():
         assert len(db) == 0
 
 
+@pytest.mark.parametrize("size", [0, 100, 10_000, 100_000])
+def test_what_is_posted_is_seen_by_who_posted_it(db, size):
+    value = os.urandom(size)
+    for _ in range(20):
+        keys = [db.put_auto(value) for _ in range(10)]
+        assert all(len(key) == 16 for key in keys)
+        assert [db.take(key).bytes() for key in keys] == [value] * 10
+        assert db.take(keys[3]) is None and not db.exists(keys[4])
+        assert db.get(keys[5]) is None and db.mget(keys) == [None] * 10
+    key = db.put_auto(value)
+    assert db.get(key) == value and db.strlen(key) == size and 590 < db.ttl(key) <= 600
+    assert db.take(key, timeout=1) == value and len(db) == 0
+    key = db.put_auto({"size": size}, ttl=50)
+    assert db.load(key) == {"size": size} and db.ttl(key) <= 50
+
+
+def test_posts_within_a_transaction_are_part_of_none(db):
+    key = db.put_auto(b"before")
+    db.call("MULTI")
+    with pytest.raises(forebay.Error):
+        db.take(key)
+    db.call("DISCARD")
+    assert db.take(key) == b"before"
+
+
+def test_refusal_of_what_was_posted_is_raised_by_the_next_call():
+    with forebay.open(maxmemory="64mb", maxmemory_policy="noeviction") as db:
+        with pytest.raises(forebay.ResponseError) as refused:
+            for _ in range(200):
+                db.put_auto(bytes(1_000_000))
+            db.settle()
+        assert refused.value.code == "OOM"
+        db.settle()
+        db.clear()
+        assert db.take(db.put_auto(b"again")) == b"again"
+
+
+_POSTER = """
+import forebay, multiprocessing, os, sys
+def post(url, write):
+    db = forebay.connect(url)
+    os.write(write, db.put_auto(b"posted"))
+if __name__ == "__main__":
+    url, write, method = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    if method == "none":
+        post(url, write)
+    else:
+        context = multiprocessing.get_context(method)
+        child = context.Process(target=post, args=(url, write))
+        child.start()
+        child.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["none", "fork"])
+def test_what_was_posted_stays_when_its_process_ends(db, method, tmp_path):
+    script = tmp_path / "poster.py"
+    script.write_text(_POSTER)
+    for _ in range(10):
+        read, write = os.pipe()
+        command = [sys.executable, script, db.url, str(write), method]
+        subprocess.run(command, pass_fds=[write], check=True)
+        os.close(write)
+        assert db.take(os.read(read, 16)) == b"posted"
+        os.close(read)
+
+
+_READER = """
+import forebay, sys
+def resident():
+    with open("/proc/self/smaps_rollup") as file:
+        rows = dict(line.split(":", 1) for line in file.read().splitlines()[1:])
+    kilobytes = lambda name: int(rows[name].split()[0])
+    return kilobytes("Pss")
+db = forebay.connect(sys.argv[1])
+views = [db.get(key) for key in ("value", "value")]
+before = resident()
+total = sum(memoryview(views[0])[::4096])
+print("holds", flush=True)
+sys.stdin.readline()
+print(before, resident(), total, views[0].is_pinned, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_many_processes_read_one_value_in_the_same_memory():
+    count = int(os.environ.get("FOREBAY_READERS", 8))
+    size = 32 << 20
+    with forebay.open() as db:
+        db.put("value", b"\1" * size)
+        processes = [start(_READER, db) for _ in range(count)]
+        for process in processes:
+            process.stdin.write("all hold it\n")
+            process.stdin.flush()
+        found = [process.stdout.readline().split() for process in processes]
+        for before, after, total, is_pinned in found:
+            assert is_pinned == "True" and int(total) == size // 4096
+            share = size // 1024 // count
+            assert int(after) - int(before) < share + 1024, "its share of the pages, and no copy"
+        for process in processes:
+            stop(process, signal.SIGKILL)
+        assert len(db) == 1
+
+
 def settled(db):
     """Returns the memory of the data once it does not change any more."""
     last = None

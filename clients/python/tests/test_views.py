@@ -127,6 +127,51 @@ def test_arrow(db):
         db.get("key").arrow()
 
 
+def test_arrow_capsules(db):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"a": list(range(100_000)), "b": ["x"] * 100_000})
+    db.put("table", table)
+    assert pyarrow.table(db.get("table")).equals(table)
+    numbers = numpy.arange(100_000, dtype="f4")
+    db.put("numbers", numbers)
+    view = db.get("numbers")
+    found = pyarrow.array(view)
+    assert found.to_numpy().ctypes.data == view.numpy().ctypes.data, "it is not copied"
+    assert found.type == pyarrow.float32() and numpy.array_equal(found.to_numpy(), numbers)
+    with pytest.raises(BufferError):
+        view.close()
+    del found
+    view.close()
+    db.put("array", pyarrow.array(["a", None, "c"]))
+    assert pyarrow.array(db.get("array")).to_pylist() == ["a", None, "c"]
+    db.put("bytes", LARGE)
+    assert pyarrow.array(db.get("bytes")).to_numpy().tobytes() == LARGE
+    for value in (numbers.reshape(10, -1), [1], numpy.array([True])):
+        db.put("other", value)
+        with pytest.raises(TypeError):
+            db.get("other").__arrow_c_array__()
+    with pytest.raises(TypeError):
+        view = db.get("numbers").__arrow_c_stream__()
+
+
+def test_pandas_takes_arrow_from_a_view(db):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    db.put("table", pyarrow.table({"a": [1, 2, 3]}))
+    assert pandas.DataFrame.from_arrow(db.get("table"))["a"].tolist() == [1, 2, 3]
+
+
+def test_jax(db):
+    jax = pytest.importorskip("jax")
+    value = numpy.arange(60_000, dtype="f4").reshape(3, 20_000)
+    db.put("key", value)
+    view = db.get("key")
+    found = jax.dlpack.from_dlpack(view)
+    assert numpy.array_equal(numpy.asarray(found), value)
+    total = jax.jit(lambda array: (array * 2).sum())(found)
+    assert float(total) == pytest.approx(2 * value.astype("f8").sum(), rel=1e-3)
+    assert numpy.array_equal(view.numpy(), value), "nobody has written to it"
+
+
 def test_pandas(db):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"x": numpy.arange(100_000.0), "y": numpy.arange(100_000)})

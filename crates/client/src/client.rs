@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use resp::Value as Reply;
@@ -210,6 +211,7 @@ impl Client {
     /// [`ClientError::Refused`] when the key holds another type; the others when the server had to
     /// be asked and does not answer.
     pub fn get(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         match memory.read(memory.view_of(key))? {
             Answer::Found(view) => Ok(Some(view)),
@@ -225,6 +227,9 @@ impl Client {
     /// [`ClientError::Refused`] when the key holds another type.
     #[inline]
     pub fn get_at_once(&self, key: &[u8]) -> Result<Option<Option<View>>, ClientError> {
+        if self.inner.memory.post_count.load(Ordering::Relaxed) > 0 {
+            return Ok(None);
+        }
         let memory = &self.inner.memory;
         match memory.lookup(memory.view_of(key)) {
             Lookup::Answer(Answer::Found(view)) => Ok(Some(Some(view))),
@@ -244,6 +249,7 @@ impl Client {
     /// As [`Client::get`].
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         let (database, clock) = memory.scope();
         match memory.read(|_, reader| reader.get(database, key, clock, value))? {
@@ -274,6 +280,7 @@ impl Client {
         key: &[u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<View>, ClientError> {
+        self.settle()?;
         let mut wait = KeyWait::new(timeout.into(), Instant::now());
         loop {
             let memory = &self.inner.memory;
@@ -313,6 +320,7 @@ impl Client {
     /// # Errors
     /// When the server had to be asked and does not answer.
     pub fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         let mut found = Gathered::for_keys(keys.len());
         let answered = memory.gather(keys, &mut found);
@@ -334,6 +342,7 @@ impl Client {
     /// As [`Client::get`]; and [`ClientError::Unsupported`], with nothing sent, where there is a
     /// value but this thread has sent MULTI and not EXEC.
     pub fn take(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         for _ in 0..TAKES_MAX {
             let view = match memory.read(memory.view_of(key))? {
@@ -365,11 +374,101 @@ impl Client {
         })?)?)
     }
 
+    /// Sets `key` to `value` as `options` say, without a condition, and does not wait for the
+    /// server where a lane leads to it. The key is for one consumer: [`Client::take_once`].
+    ///
+    /// This client sees what it has posted, in every call. Others see it once the server has
+    /// executed it, which it does in order. Where the server refuses it, as when it has no memory,
+    /// the next call that posts or settles fails.
+    ///
+    /// # Errors
+    /// As [`Client::call`], also for what was posted before.
+    pub fn post(
+        &self,
+        key: &[u8],
+        value: Vec<u8>,
+        options: &SetOptions,
+    ) -> Result<(), ClientError> {
+        if let Some(mut upload) = self.upload(value.len(), Mode::Adopt)? {
+            upload.copy_from_slice(&value);
+            return self.post_upload(key, upload, options);
+        }
+        let words = options.words();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let posted = self.with_connection(|connection| connection.post_value((key, &words), value));
+        match posted? {
+            Ok(()) => Ok(()),
+            Err(value) => self.set(key, &value, options).map(drop),
+        }
+    }
+
+    /// Posts what makes `upload` the value of `key`.
+    pub(crate) fn post_upload(
+        &self,
+        key: &[u8],
+        upload: Upload,
+        options: &SetOptions,
+    ) -> Result<(), ClientError> {
+        let words = options.words();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let posted =
+            self.with_connection(|connection| connection.post_upload(upload, (key, &words)));
+        match posted? {
+            Ok(()) => Ok(()),
+            Err(upload) => self.commit(key, upload, Mode::Adopt, options).map(drop),
+        }
+    }
+
+    /// As [`Client::take`], for a key that nobody else takes or changes, such as one that
+    /// [`Client::post`] was told: a value that the memory has is deleted without waiting for the
+    /// server, and so is one that this thread has posted just before.
+    ///
+    /// # Errors
+    /// As [`Client::take`], also for what was posted before.
+    pub fn take_once(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        let memory = &self.inner.memory;
+        let mut found = None;
+        if memory.post_count.load(Ordering::Relaxed) > 0 {
+            let posted = |connection: &mut Connection| connection.take_posted(key);
+            found = self.inner.thread_connections.with_own(posted).transpose()?.flatten();
+        }
+        if found.is_none() {
+            match memory.read(memory.view_of(key))? {
+                Answer::Found(view) => found = Some(view),
+                Answer::Absent => {
+                    self.settle()?;
+                    return Ok(None);
+                }
+                Answer::Unclear => return self.take(key),
+            }
+        }
+        let view = found.expect("it was found");
+        // Where nothing can be posted, the value is had once more with its deletion. SHM TAKE would
+        // delete nothing once the view is dropped, which may be before it is executed.
+        match self.with_connection(|connection| connection.post_deletion(key))? {
+            true => Ok(Some(view)),
+            false => self.take(key),
+        }
+    }
+
+    /// Waits until the server has executed what this thread has posted.
+    ///
+    /// # Errors
+    /// As [`Client::call`], also for what was posted.
+    #[inline]
+    pub fn settle(&self) -> Result<(), ClientError> {
+        match self.inner.memory.post_count.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => self.inner.thread_connections.with_own(Connection::settle).unwrap_or(Ok(())),
+        }
+    }
+
     /// Returns whether `key` exists, of any type.
     ///
     /// # Errors
     /// When the server had to be asked and does not answer.
     pub fn exists(&self, key: &[u8]) -> Result<bool, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         let (database, clock) = memory.scope();
         match memory.read(|_, reader| reader.exists(database, key, clock))? {
@@ -384,6 +483,7 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub fn strlen(&self, key: &[u8]) -> Result<u64, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         let (database, clock) = memory.scope();
         match memory.read(|_, reader| reader.strlen(database, key, clock))? {
@@ -399,6 +499,7 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub fn getrange(&self, key: &[u8], start: i64, end: i64) -> Result<Vec<u8>, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         let (database, clock) = memory.scope();
         let mut value = Vec::new();
@@ -419,6 +520,7 @@ impl Client {
     /// # Errors
     /// When the server had to be asked and does not answer.
     pub fn ttl(&self, key: &[u8]) -> Result<TimeToLive, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         let (database, clock) = memory.scope();
         let answer = memory.read(|_, reader| reader.expiry(database, key, clock))?;
@@ -435,6 +537,7 @@ impl Client {
         key: &[u8],
         mut query: Q,
     ) -> Result<Q::Answer, ClientError> {
+        self.settle()?;
         let memory = &self.inner.memory;
         match memory.read(|_, reader| memory.look_for(reader, key, &mut query))? {
             Answer::Found(Some(answer)) => Ok(answer),
@@ -455,6 +558,9 @@ impl Client {
         key: &[u8],
         mut query: Q,
     ) -> Result<Option<Q::Answer>, ClientError> {
+        if self.inner.memory.post_count.load(Ordering::Relaxed) > 0 {
+            return Ok(None);
+        }
         let memory = &self.inner.memory;
         match memory.lookup(|_, reader| memory.look_for(reader, key, &mut query)) {
             Lookup::Answer(Answer::Found(answer)) => Ok(answer),

@@ -14,15 +14,21 @@ use crate::answers::accepted;
 use crate::error::{AttachError, ClientError};
 use crate::key_wait::limit;
 use crate::lane_connection::Lane;
+use crate::posts::{Content, Posts};
 use crate::replies::Replies;
 use crate::server_memory::ServerMemory;
 use crate::session_uploads::Mode;
 use crate::shm_session::ShmSession;
 use crate::upload_buffers::Upload;
+use crate::value_view::View;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
 /// does not read, and neither side waits for the other for ever.
 const SENT_BYTES_MAX: usize = 64 * 1024;
+/// Posts whose replies have not been read. One more is not sent before some are there.
+const POSTS_MAX: usize = 64;
+/// How long a connection that is closed waits for the replies to its posts.
+const LAST_POSTS_LIMIT: Duration = Duration::from_secs(10);
 /// What one read takes.
 const READ_BYTES: usize = 64 * 1024;
 /// After so long without a word of a TCP peer the system asks whether it is there, and breaks the
@@ -39,6 +45,8 @@ pub struct Connection {
     /// MULTI was sent, and not what ends it.
     is_queueing: bool,
     timeout: Option<Duration>,
+    /// What was sent over a lane without waiting for the replies.
+    posts: Posts,
 }
 
 enum Wire {
@@ -63,7 +71,7 @@ impl Connection {
                 Some((mut lane, session)) => {
                     lane.set_timeout(memory.timeout);
                     let wire = Wire::Lane(Box::new(lane));
-                    let mut opened = Connection::new(wire, Some(session), memory.timeout);
+                    let mut opened = Connection::new(wire, Some(session), memory);
                     opened.select(&memory.address)?;
                     Ok(opened)
                 }
@@ -99,7 +107,7 @@ impl Connection {
     fn over(stream: Stream, memory: &ServerMemory) -> Result<Connection, ClientError> {
         let replies = Replies::default();
         let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
-        let mut opened = Connection::new(Wire::Socket(socket), None, memory.timeout);
+        let mut opened = Connection::new(Wire::Socket(socket), None, memory);
         if let Some(words) = greeting(&memory.address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             accepted(opened.call_for(&words, Duration::ZERO)?)?;
@@ -108,8 +116,9 @@ impl Connection {
         Ok(opened)
     }
 
-    fn new(wire: Wire, session: Option<Arc<ShmSession>>, timeout: Option<Duration>) -> Connection {
-        Connection { wire, session, is_queueing: false, timeout }
+    fn new(wire: Wire, session: Option<Arc<ShmSession>>, memory: &ServerMemory) -> Connection {
+        let (timeout, posts) = (memory.timeout, Posts::new(&memory.post_count));
+        Connection { wire, session, is_queueing: false, timeout, posts }
     }
 
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
@@ -174,8 +183,14 @@ impl Connection {
         let Some(session) = self.session.clone().filter(|_| !self.is_queueing) else {
             return Ok(None);
         };
-        if let Some(upload) = Upload::spare(&session, length, mode) {
-            return Ok(Some(upload));
+        // What was posted brings the next buffer with its reply.
+        loop {
+            if let Some(upload) = Upload::spare(&session, length, mode) {
+                return Ok(Some(upload));
+            }
+            if !self.posts.has_upload() || !self.settle_one(true)? {
+                break;
+            }
         }
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => {
@@ -227,6 +242,112 @@ impl Connection {
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         let replies = self.pipeline(&requests)?;
         Ok(Ok(storing.finish(replies)?))
+    }
+
+    /// Posts SET of `key` and `value` with its options `words`; returns false, with nothing sent,
+    /// where that is not to be.
+    ///
+    /// # Errors
+    /// When the connection fails, or the server has refused what was posted before.
+    pub fn post_value(
+        &mut self,
+        (key, words): (&[u8], &[&[u8]]),
+        value: Vec<u8>,
+    ) -> Result<Result<(), Vec<u8>>, ClientError> {
+        if !self.may_post()? {
+            return Ok(Err(value));
+        }
+        let mut request: Vec<&[u8]> = vec![b"SET", key, &value];
+        request.extend_from_slice(words);
+        self.post(&[&request])?;
+        self.posts.add(Content::Value { key: key.to_vec(), value: Some(value) }, 1);
+        Ok(Ok(()))
+    }
+
+    /// Posts what makes `upload` the value of `key`, where it lies, with SET's options `words`;
+    /// returns the upload, with nothing sent, where that is not to be.
+    ///
+    /// # Errors
+    /// As [`Connection::post_value`].
+    pub fn post_upload(
+        &mut self,
+        upload: Upload,
+        (key, words): (&[u8], &[&[u8]]),
+    ) -> Result<Result<(), Upload>, ClientError> {
+        let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
+        if !is_own || !self.may_post()? {
+            return Ok(Err(upload));
+        }
+        let storing = upload.store(Mode::Adopt);
+        let requests = storing.requests(key, words);
+        let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+        self.post(&requests)?;
+        let reply_count = requests.len();
+        self.posts.add(Content::Upload { key: key.to_vec(), storing }, reply_count);
+        Ok(Ok(()))
+    }
+
+    /// Posts the deletion of `key`; returns false, with nothing sent, where that is not to
+    /// be.
+    ///
+    /// # Errors
+    /// As [`Connection::post_value`].
+    pub fn post_deletion(&mut self, key: &[u8]) -> Result<bool, ClientError> {
+        if !self.may_post()? {
+            return Ok(false);
+        }
+        self.post(&[&[b"DEL", key]])?;
+        self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
+        Ok(true)
+    }
+
+    /// Takes the value of `key` that this connection has posted and whose reply it has not read;
+    /// waits for the reply to one in upload memory, which is read where it lies then.
+    ///
+    /// # Errors
+    /// As [`Connection::post_value`].
+    pub fn take_posted(&mut self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        while self.posts.is_unknown(key) && self.settle_one(true)? {}
+        self.posts.check()?;
+        Ok(self.posts.take(key))
+    }
+
+    /// Waits for the replies to everything that was posted.
+    ///
+    /// # Errors
+    /// As [`Connection::post_value`].
+    pub fn settle(&mut self) -> Result<(), ClientError> {
+        while self.settle_one(true)? {}
+        self.posts.check()
+    }
+
+    /// Returns whether something may be posted now: outside of a transaction, over a lane.
+    fn may_post(&mut self) -> Result<bool, ClientError> {
+        while self.settle_one(self.posts.len() >= POSTS_MAX)? {}
+        self.posts.check()?;
+        Ok(self.is_lane() && !self.is_queueing)
+    }
+
+    fn post(&mut self, requests: &[&[&[u8]]]) -> Result<(), ClientError> {
+        self.exchange(|wire| match wire {
+            Wire::Lane(lane) => Ok(lane.post(requests)?),
+            Wire::Socket(_) | Wire::Ended => Err(ended()),
+        })
+    }
+
+    /// Takes one reply to what was posted, if it has come or `is_awaited`; returns whether there
+    /// was one.
+    fn settle_one(&mut self, is_awaited: bool) -> Result<bool, ClientError> {
+        if self.posts.len() == 0 {
+            return Ok(false);
+        }
+        let reply = self.exchange(|wire| match wire {
+            Wire::Lane(lane) => Ok(lane.posted_reply(is_awaited)?),
+            Wire::Socket(_) | Wire::Ended => Err(ended()),
+        })?;
+        let is_there = reply.is_some();
+        reply.into_iter().for_each(|reply| self.posts.answer(reply));
+        Ok(is_there)
     }
 
     fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -289,6 +410,20 @@ impl Connection {
         let found = run(&mut wire)?;
         self.wire = wire;
         Ok(found)
+    }
+}
+
+impl Drop for Connection {
+    /// Waits until the server has executed what was posted: a lane that is closed takes with it
+    /// what the server has not read.
+    fn drop(&mut self) {
+        if self.posts.len() == 0 || matches!(self.wire, Wire::Ended) {
+            return;
+        }
+        if self.set_timeout(Some(LAST_POSTS_LIMIT)).is_ok() {
+            // Nobody is left to be told of a refusal; `Client::settle` tells.
+            let _ = self.settle();
+        }
     }
 }
 

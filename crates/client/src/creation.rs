@@ -57,6 +57,17 @@ impl Creation<Client> {
             Bytes::Uploaded(upload) => self.client.commit(&self.key, upload, Mode::Adopt, options),
         }
     }
+
+    /// As [`Creation::seal_with`], without waiting for the server: see [`Client::post`].
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub fn post(self, options: &SetOptions) -> Result<(), ClientError> {
+        match self.bytes {
+            Bytes::Owned(bytes) => self.client.post(&self.key, bytes, options),
+            Bytes::Uploaded(upload) => self.client.post_upload(&self.key, upload, options),
+        }
+    }
 }
 
 #[cfg(feature = "tokio")]

@@ -14,8 +14,13 @@ pub struct Elements {
 
 impl Elements {
     /// Returns an empty one.
-    pub fn new() -> Elements {
-        Elements::default()
+    pub const fn new() -> Elements {
+        Elements { bytes: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Returns how many bytes of memory it keeps for its elements.
+    pub fn bytes_kept(&self) -> usize {
+        self.bytes.capacity() + self.parts.capacity() * size_of::<Option<Range<usize>>>()
     }
 
     /// Returns the number of elements, absent ones among them.

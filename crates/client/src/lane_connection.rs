@@ -4,6 +4,7 @@
 
 mod nonblocking;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -51,6 +52,9 @@ pub struct Lane {
     replies: Replies,
     /// Replies to come whose callers have given up.
     unread: usize,
+    /// Replies to come to what was posted, and those that have come; they precede the unread ones.
+    posted: usize,
+    posted_replies: VecDeque<Reply>,
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,
     id: u64,
@@ -107,6 +111,8 @@ impl Lane {
             server_doorbell,
             replies: Replies::default(),
             unread: 0,
+            posted: 0,
+            posted_replies: VecDeque::new(),
             encoded: Vec::new(),
             id,
             spin_policy: SpinPolicy::default(),
@@ -162,6 +168,48 @@ impl Lane {
         })
     }
 
+    /// Sends all of `requests` and awaits no reply: [`Lane::posted_reply`] returns them, in order.
+    ///
+    /// # Errors
+    /// As [`Lane::call`].
+    pub(crate) fn post(&mut self, requests: &[&[&[u8]]]) -> Result<(), AttachError> {
+        self.exchange(|lane| {
+            lane.send_requests(requests)?;
+            lane.posted += requests.len();
+            Ok(())
+        })
+    }
+
+    /// Returns the next reply to what was posted; `None` where it has not come, unless it is waited
+    /// for, and where there is nothing to come.
+    ///
+    /// # Errors
+    /// As [`Lane::call`].
+    pub(crate) fn posted_reply(&mut self, is_awaited: bool) -> Result<Option<Reply>, AttachError> {
+        if let Some(reply) = self.posted_replies.pop_front() {
+            return Ok(Some(reply));
+        }
+        self.exchange(|lane| {
+            while lane.posted > 0 {
+                match lane.replies.next_message()? {
+                    Some(Reply::Push(_)) => {}
+                    Some(reply) => {
+                        lane.posted -= 1;
+                        return Ok(Some(reply));
+                    }
+                    None if lane.take()? > 0 => {}
+                    None if !is_awaited => break,
+                    None => {
+                        if lane.take_or_wait()? == 0 {
+                            return Err(AttachError::Io(ErrorKind::UnexpectedEof.into()));
+                        }
+                    }
+                }
+            }
+            Ok(None)
+        })
+    }
+
     fn exchange<T>(
         &mut self,
         run: impl FnOnce(&mut Lane) -> Result<T, AttachError>,
@@ -185,6 +233,11 @@ impl Lane {
         loop {
             match self.replies.next_message()? {
                 Some(Reply::Push(push)) => return Ok(Reply::Push(push)),
+                Some(reply) if self.posted > 0 => {
+                    self.posted -= 1;
+                    self.posted_replies.push_back(reply);
+                    continue;
+                }
                 // Of pieces copied ahead: where that failed the commit copies all.
                 Some(_) if self.unread > 0 => {
                     self.unread -= 1;

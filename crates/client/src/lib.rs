@@ -5,7 +5,8 @@
 //! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
 //! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies,
 //! `collection_reads/` does both for collections; `creation.rs`, `options.rs`, `value_view.rs`,
-//! `elements.rs` and `key_wait.rs` are the types of arguments and results.
+//! `elements.rs` and `key_wait.rs` are the types of arguments and results; `posts.rs` has requests
+//! whose replies nobody waits for.
 //! `address.rs` parses URLs. `thread_connections.rs` gives each thread a connection
 //! (`connection.rs`); `multiplex.rs` gives many tasks one, over a transport that `duplex.rs`
 //! implements on tokio. `shm_session.rs` is the shared memory that they share. `attached.rs` is a
@@ -37,6 +38,7 @@ mod key_wait;
 mod lane_connection;
 pub mod multiplex;
 mod options;
+mod posts;
 mod replies;
 mod server_memory;
 mod session_uploads;

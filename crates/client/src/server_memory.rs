@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ const LANE_SESSIONS_MAX: u32 = 2;
 pub struct ServerMemory {
     pub address: Address,
     pub timeout: Option<Duration>,
+    /// How many requests the client's connections have posted and have no replies to.
+    pub post_count: Arc<AtomicUsize>,
     /// The process whose the sessions and connections are.
     generation: Generation,
     session: ArcSwapOption<ShmSession>,
@@ -69,7 +72,8 @@ impl ServerMemory {
     pub fn new(url: &str, timeout: Option<Duration>) -> Result<ServerMemory, ClientError> {
         let (address, session) = (Address::parse(url)?, ArcSwapOption::empty());
         let generation = Generation::current();
-        Ok(ServerMemory { address, timeout, generation, session, renewing: Mutex::new(None) })
+        let (post_count, renewing) = (Arc::default(), Mutex::new(None));
+        Ok(ServerMemory { address, timeout, post_count, generation, session, renewing })
     }
 
     /// Fails in a forked child, before it takes a lock that its parent's threads may hold.

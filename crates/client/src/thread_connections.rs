@@ -53,6 +53,13 @@ impl ThreadConnections {
         run(&mut connection)
     }
 
+    /// Runs `run` with this thread's connection, if it has one that works.
+    pub fn with_own<T>(&self, run: impl FnOnce(&mut Connection) -> T) -> Option<T> {
+        let connection = self.own()?;
+        let mut connection = connection.lock().expect("a call does not panic");
+        Some(run(&mut connection))
+    }
+
     /// Returns this thread's connection, if it has one that works.
     fn own(&self) -> Option<Arc<Mutex<Connection>>> {
         let find = |kept: &mut Vec<ThreadConnection>| {

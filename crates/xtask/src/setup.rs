@@ -122,7 +122,7 @@ const OF_TESTS: PythonEnvironment = PythonEnvironment {
 const OF_PACKAGE: PythonEnvironment = PythonEnvironment {
     folder: "venv-python",
     requirements: "clients/python/tests/requirements.txt",
-    probe: "import maturin, pytest, numpy, pyarrow, pandas, redis, mosec",
+    probe: "import maturin, pytest, numpy, pyarrow, pandas, redis, mosec, joblib, fsspec, django",
 };
 
 impl PythonEnvironment {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -31,6 +34,9 @@ class Db(_native.Client, MutableMapping):
     connects by itself; pickled it is its URL.
     """
 
+    # The process at whose end it is settled.
+    _settles = None
+
     def __reduce__(self):
         return connect, (self.url, self.timeout)
 
@@ -39,7 +45,11 @@ class Db(_native.Client, MutableMapping):
 
     def close(self) -> None:
         """Closes the connections. Views stay as they are; a server that runs elsewhere does."""
-        self._close()
+        try:
+            if not self.closed:
+                self.settle()
+        finally:
+            self._close()
 
     def __enter__(self) -> Db:
         return self
@@ -135,9 +145,15 @@ class Db(_native.Client, MutableMapping):
         return self.call(b"PERSIST", key) == 1
 
     def put_auto(self, value: Any, ttl: float = 600.0) -> bytes:
-        """Puts `value` under a key of its own; returns that: 16 bytes, for one `take`."""
+        """Puts `value` under a key of its own; returns that: 16 bytes, for one `take`.
+
+        It does not wait for the server, where that shares its memory. What the server refuses is
+        raised by the next `put_auto`, `take`, `settle` or `close` of this thread.
+        """
         key = _next_id()
-        self.put(key, value, ttl=ttl)
+        if self._settles is not _process:
+            _settle_at_end(self)
+        self._post(key, value, ttl)
         return key
 
     def hset(self, key, fields: Mapping[Any, Any]) -> int:
@@ -280,9 +296,34 @@ _served = {}
 _served_lock = threading.Lock()
 
 
+# Another object in each process.
+_process = object()
+# The stores that may have posted in this process.
+_posting = weakref.WeakSet()
+
+
+def _settle_at_end(db):
+    """Has `db` settled when the process ends in order."""
+    db._settles = _process
+    _posting.add(db)
+    # Processes of multiprocessing end without what is registered with atexit.
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and len(_posting) == 1:
+        util.Finalize(None, _settle_all, exitpriority=0)
+
+
+def _settle_all():
+    for db in list(_posting):
+        # The server may have ended before: then nobody takes what was put.
+        with contextlib.suppress(Error):
+            db.settle()
+
+
 def _after_fork_in_child():
     # The servers are the parent's, and so are the locks of their folders.
-    global _served_lock
+    global _served_lock, _process
+    _process = object()
+    _posting.clear()
     _served_lock = threading.Lock()
     for served in _served.values():
         if served.lock is not None:
@@ -388,21 +429,30 @@ def address_of(url):
     return address
 
 
+# How keys begin that are for one consumer: no text does. The native half knows them by it.
+_FOR_ONE = b"\xf5FB"
+
+
 class _Ids:
-    """Identities of 16 bytes: eight random ones of this process, and a number."""
+    """Identities of 16 bytes: a prefix, eight random ones of this process, and a number."""
 
     def __init__(self):
         self.restart()
 
     def restart(self):
-        self._prefix = os.urandom(8)
+        self._prefix = _FOR_ONE + os.urandom(8)
         self._numbers = itertools.count()
 
     def next(self):
-        return self._prefix + next(self._numbers).to_bytes(8, "big")
+        number = next(self._numbers)
+        if number >> 40:
+            self.restart()
+            number = next(self._numbers)
+        return self._prefix + number.to_bytes(5, "big")
 
 
 _ids = _Ids()
 _next_id = _ids.next
 os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(_end_all)
+atexit.register(_settle_all)

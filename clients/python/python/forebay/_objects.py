@@ -50,6 +50,49 @@ def arrow(view):
     return value
 
 
+def dlpack(view, *arguments, **options):
+    """Returns DLPack's capsule of the array; of a private copy for who cannot be told that memory
+    is read-only, which a version before 1 cannot say.
+    """
+    array = numpy(view)
+    if (options.get("max_version") or (0, 0))[0] < 1:
+        array = array.copy()
+    return array.__dlpack__(*arguments, **options)
+
+
+def arrow_c_array(view, requested_schema):
+    """Returns the two capsules of the Arrow array that was put, or of numbers in one dimension."""
+    import pyarrow
+
+    value = numbers(view) if view.kind == "array" else arrow(view)
+    if isinstance(value, pyarrow.Buffer):
+        value = pyarrow.Array.from_buffers(pyarrow.uint8(), value.size, [None, value])
+    return _exported(value, "__arrow_c_array__", requested_schema)
+
+
+def arrow_c_stream(view, requested_schema):
+    """Returns the capsule of the Arrow table that was put."""
+    return _exported(arrow(view), "__arrow_c_stream__", requested_schema)
+
+
+def numbers(view):
+    """Returns the Arrow array over the array of one dimension that was put."""
+    import pyarrow
+
+    array = numpy(view)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise TypeError(f"Arrow has no array of {array.ndim} dimensions of {array.dtype}")
+    content = [None, pyarrow.py_buffer(view)]
+    return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(array.dtype), array.size, content)
+
+
+def _exported(value, name, requested_schema):
+    export = getattr(value, name, None)
+    if export is None:
+        raise TypeError(f"{type(value).__qualname__} of Arrow has no {name}")
+    return export(requested_schema)
+
+
 def torch(view):
     """Returns the tensor that was put; of an array one over a copy, as tensors may be written."""
     import torch

@@ -23,7 +23,7 @@ _PAUSE_MAX = 0.05
 
 _SAME = (
     "call", "delete", "exists", "expire", "get", "get_into", "hget", "hgetall", "hmget", "hset",
-    "incr", "load", "mget", "mput", "persist", "put", "put_auto", "strlen", "ttl",
+    "incr", "load", "mget", "mput", "persist", "put", "put_auto", "settle", "strlen", "ttl",
 )  # fmt: skip
 
 

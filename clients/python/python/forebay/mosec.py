@@ -16,6 +16,7 @@ from mosec import Worker
 _URL = "MOSEC_INTERNAL_FOREBAY_URL"
 _TTL = "MOSEC_INTERNAL_FOREBAY_TTL"
 _TTL_DEFAULT = 600.0
+_WAIT_SECONDS = 1.0
 
 
 class ForebayShmIPCMixin(Worker):
@@ -53,7 +54,8 @@ class ForebayShmIPCMixin(Worker):
 
     def deserialize_ipc(self, data):
         """Takes what the reference `data` is to."""
-        view = self._get_client().take(bytes(data))
+        # The reference may be faster than the data.
+        view = self._get_client().take(bytes(data), timeout=_WAIT_SECONDS)
         if view is None:
             raise forebay.StaleViewError("the data of this request are gone: its time was over")
         return view.load()

@@ -1,0 +1,168 @@
+//! Requests of a connection whose replies nobody waits for: values for one consumer each, and their
+//! deletion.
+//!
+//! The server executes them in their order, before whatever the connection is asked next. A client
+//! that has posted something and reads settles first: it waits for the replies, and so sees what
+//! it has done.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use resp::Value as Reply;
+
+use crate::answers::{accepted, is_set};
+use crate::error::ClientError;
+use crate::upload_buffers::Storing;
+use crate::value_view::View;
+
+/// The posts of one connection.
+pub struct Posts {
+    /// Those that are not answered yet, in their order.
+    open: VecDeque<Post>,
+    /// How many posts all connections of the client have open.
+    count: Arc<AtomicUsize>,
+    /// Why the first has failed of those that did and were not told of yet.
+    failure: Option<ClientError>,
+}
+
+/// Requests that were sent together.
+pub struct Post {
+    pub content: Content,
+    pub reply_count: usize,
+    pub replies: Vec<Reply>,
+}
+
+/// What was posted.
+pub enum Content {
+    /// A value that was sent; kept as long as the same connection may take it before it is stored.
+    Value { key: Vec<u8>, value: Option<Vec<u8>> },
+    /// A value in upload memory.
+    Upload { key: Vec<u8>, storing: Storing },
+    /// The deletion of a key.
+    Deletion { key: Vec<u8> },
+}
+
+impl Posts {
+    /// Returns those of a new connection: none. `count` is the client's.
+    pub fn new(count: &Arc<AtomicUsize>) -> Posts {
+        Posts { open: VecDeque::new(), count: Arc::clone(count), failure: None }
+    }
+
+    /// Returns how many are not answered yet.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Adds one that was sent.
+    pub fn add(&mut self, content: Content, reply_count: usize) {
+        self.open.push_back(Post { content, reply_count, replies: Vec::new() });
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the next reply to what is open.
+    pub fn answer(&mut self, reply: Reply) {
+        let post = self.open.front_mut().expect("who posts adds what it posts");
+        post.replies.push(reply);
+        if post.replies.len() < post.reply_count {
+            return;
+        }
+        let post = self.open.pop_front().expect("it was looked at");
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = post.finished() {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Returns whether a value of upload memory is not answered yet: a buffer may come back.
+    pub fn has_upload(&self) -> bool {
+        self.open.iter().any(|post| matches!(post.content, Content::Upload { .. }))
+    }
+
+    /// Returns whether only the server knows what `key` holds after what is not answered yet: it
+    /// was posted in upload memory, or deleted.
+    pub fn is_unknown(&self, key: &[u8]) -> bool {
+        let is_it = |post: &Post| match &post.content {
+            Content::Upload { key: posted, .. } | Content::Deletion { key: posted } => {
+                posted == key
+            }
+            Content::Value { .. } => false,
+        };
+        self.open.iter().any(is_it)
+    }
+
+    /// Takes the value of `key` that was sent and is not answered yet.
+    pub fn take(&mut self, key: &[u8]) -> Option<View> {
+        self.open.iter_mut().rev().find_map(|post| match &mut post.content {
+            Content::Value { key: posted, value } if posted == key => value.take().map(View::from),
+            Content::Value { .. } | Content::Upload { .. } | Content::Deletion { .. } => None,
+        })
+    }
+
+    /// Fails where one has failed since the last call.
+    ///
+    /// # Errors
+    /// What the server said of it.
+    pub fn check(&mut self) -> Result<(), ClientError> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Posts {
+    fn drop(&mut self) {
+        self.count.fetch_sub(self.open.len(), Ordering::Relaxed);
+    }
+}
+
+impl Post {
+    /// Fails where the server has refused a value.
+    fn finished(self) -> Result<(), ClientError> {
+        let mut replies = self.replies;
+        let stored = match self.content {
+            Content::Value { .. } => accepted(replies.remove(0))?,
+            Content::Upload { storing, .. } => storing.finish(replies)?,
+            // Whatever it held and whoever was faster: the key is not there any more.
+            Content::Deletion { .. } => return accepted(replies.remove(0)).map(drop),
+        };
+        is_set(&stored).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(key: &[u8]) -> Content {
+        Content::Value { key: key.to_vec(), value: Some(b"value".to_vec()) }
+    }
+
+    #[test]
+    fn posts_are_answered_in_their_order_and_the_first_refusal_is_told_once() {
+        let count = Arc::default();
+        let mut posts = Posts::new(&count);
+        posts.add(value(b"a"), 1);
+        posts.add(value(b"b"), 1);
+        posts.add(Content::Deletion { key: b"a".to_vec() }, 1);
+        assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (3, 3));
+        posts.answer(Reply::Error(b"OOM no memory".to_vec()));
+        posts.answer(Reply::Error(b"ERR other".to_vec()));
+        assert!(posts.is_unknown(b"a") && !posts.is_unknown(b"b"));
+        posts.answer(Reply::Integer(0));
+        assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 0));
+        let told = posts.check().expect_err("the first was refused");
+        assert_eq!(told.code(), Some("OOM"));
+        assert!(posts.check().is_ok() && !posts.is_unknown(b"a"));
+    }
+
+    #[test]
+    fn value_that_is_open_is_taken_once() {
+        let count = Arc::default();
+        let mut posts = Posts::new(&count);
+        posts.add(value(b"a"), 1);
+        assert!(posts.take(b"b").is_none());
+        assert_eq!(&*posts.take(b"a").expect("it is open"), b"value");
+        assert!(posts.take(b"a").is_none());
+        drop(posts);
+        assert_eq!(count.load(Ordering::Relaxed), 0, "who is gone has nothing open");
+    }
+}
