@@ -8,10 +8,10 @@ use harness::{Server, TempFolder, forebay, poll_until};
 
 use super::durable;
 
-const FOLDER: &str = "appendonlydir";
+pub const FOLDER: &str = "appendonlydir";
 
 /// Changes values of all kinds, some of which go again.
-const CHANGES: &[&str] = &[
+pub const CHANGES: &[&str] = &[
     "SET a 1",
     "INCRBY a 41",
     "APPEND text one",
@@ -41,7 +41,7 @@ const CHANGES: &[&str] = &[
     "DEL m1",
 ];
 
-fn digest(server: &Server) -> String {
+pub fn digest(server: &Server) -> String {
     format!("{:?}", server.unix().call("DEBUG DIGEST"))
 }
 

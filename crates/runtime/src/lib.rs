@@ -41,7 +41,9 @@ pub use environment::{Environment, Randomness};
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};
-pub use snapshot_file::{LoadError, Loaded, SaveError, SaveOptions, SaveProgress, Saved};
+pub use snapshot_file::{
+    ExpiredKeys, LoadError, Loaded, SaveError, SaveOptions, SaveProgress, Saved,
+};
 pub use sweep_stats::{OverLimitDurations, SweepCounts};
 pub use sweeper::Sweeper;
 pub use system::{SystemClock, SystemRandomness};

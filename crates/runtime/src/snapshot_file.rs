@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{DatabaseIndex, Lsn};
+use base::{DatabaseIndex, Lsn, UnixMs};
 use keyspace::{
     Guard, LastUse, NeedRoom, RestoreError, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd,
     SnapshotOptions, SnapshotRuns,
@@ -117,6 +117,15 @@ pub struct Loaded {
     pub expired: u64,
     /// The bytes of the file.
     pub bytes: u64,
+}
+
+/// What becomes of keys of a file that have expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiredKeys {
+    /// They are left out.
+    LeftOut,
+    /// They are made: what is applied behind the file knows them until it says that they are gone.
+    Made,
 }
 
 /// Why a file was not read to its end: what came before is there.
@@ -254,17 +263,17 @@ impl Runtime {
     }
 
     /// Makes the keys of the file `input`, which are not there yet, and reports how many bytes
-    /// were read and keys made, now and then. Keys that have expired are left out. Memory limits do
-    /// not count meanwhile. The caller holds no guard.
+    /// were read and keys made, now and then. Memory limits do not count meanwhile. The caller holds no guard.
     ///
     /// # Errors
     /// [`LoadError`].
     pub fn load(
         &self,
         input: impl Read,
+        expired: ExpiredKeys,
         mut report: impl FnMut(&Loaded),
     ) -> Result<Loaded, LoadError> {
-        self.load_file(&mut FileReader::open(input)?, &mut report)
+        self.load_file(&mut FileReader::open(input)?, expired, &mut report)
     }
 
     /// As [`Runtime::load`], of a file that was opened: something else may follow it.
@@ -274,6 +283,7 @@ impl Runtime {
     pub fn load_file<R: Read>(
         &self,
         reader: &mut FileReader<R>,
+        expired: ExpiredKeys,
         report: &mut dyn FnMut(&Loaded),
     ) -> Result<Loaded, LoadError> {
         self.read_entries(reader, report, &mut |database, entry| {
@@ -281,7 +291,7 @@ impl Runtime {
             let mut guard = self.keyspace().lock(key.shard);
             // Nothing is evicted for it: what was in memory where it comes from must fit here.
             guard.begin_atomic();
-            let loaded = self.load_entry(&mut guard, database, entry);
+            let loaded = self.load_entry(&mut guard, database, entry, expired);
             guard.finish();
             loaded
         })
@@ -306,7 +316,7 @@ impl Runtime {
         guard.begin_atomic();
         guard.access().flush_all(self.clock().wall());
         let loaded = self.read_entries(&mut reader, &mut |_| {}, &mut |database, entry| {
-            self.load_entry(&mut guard, database, entry)
+            self.load_entry(&mut guard, database, entry, ExpiredKeys::LeftOut)
         });
         guard.finish();
         Ok(loaded?)
@@ -385,14 +395,20 @@ impl Runtime {
         Ok(loaded)
     }
 
-    /// Makes the key of `entry`, whose shard `guard` holds; returns whether it has not expired.
+    /// Makes the key of `entry`, whose shard `guard` holds; returns whether it did, which depends on
+    /// whether it has expired.
     fn load_entry(
         &self,
         guard: &mut Guard<'_>,
         database: DatabaseIndex,
         entry: &FileEntry<'_>,
+        expired: ExpiredKeys,
     ) -> Result<bool, LoadError> {
-        let now = self.clock().wall();
+        let now = match expired {
+            ExpiredKeys::LeftOut => self.clock().wall(),
+            // Nothing has expired as yet.
+            ExpiredKeys::Made => UnixMs(i64::MIN),
+        };
         if entry.expires_at.is_some_and(|at| now > at) {
             return Ok(false);
         }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use command::{Pause, Persistence, RewriteStart, SaveRefusal, ShutdownError};
 use effects::WriteRefusal;
-use runtime::{LoadError, Loaded, Runtime, SaveError, SaveOptions, SaveProgress, Saved};
+use runtime::{
+    ExpiredKeys, LoadError, Loaded, Runtime, SaveError, SaveOptions, SaveProgress, Saved,
+};
 use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
@@ -216,7 +218,8 @@ impl ServerState {
                  sends it to a server"
             );
         }
-        if let Some(loaded) = load_file(&self.runtime, &self.dataset_path())? {
+        if let Some(loaded) = load_file(&self.runtime, &self.dataset_path(), ExpiredKeys::LeftOut)?
+        {
             self.note_loaded(loaded);
         }
         Ok(())
@@ -561,7 +564,11 @@ pub fn save_options(settings: &Settings) -> SaveOptions {
 ///
 /// # Errors
 /// A line for the log, where the file is there and cannot be read to its end.
-pub fn load_file(runtime: &Runtime, path: &Path) -> Result<Option<Loaded>, String> {
+pub fn load_file(
+    runtime: &Runtime,
+    path: &Path,
+    expired: ExpiredKeys,
+) -> Result<Option<Loaded>, String> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened,
@@ -573,7 +580,7 @@ pub fn load_file(runtime: &Runtime, path: &Path) -> Result<Option<Loaded>, Strin
     let total = file.metadata().map_or(0, |metadata| metadata.len());
     let began = sys::clock::monotonic();
     let mut told = began;
-    let loaded = runtime.load(file, |so_far| {
+    let loaded = runtime.load(file, expired, |so_far| {
         let now = sys::clock::monotonic();
         if now - told >= Duration::from_secs(5) {
             told = now;

@@ -9,7 +9,7 @@ use std::{fmt, io};
 use base::Lsn;
 use effects::RecordView;
 use engine::Applier;
-use runtime::{Runtime, SaveProgress};
+use runtime::{ExpiredKeys, Runtime, SaveProgress};
 use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 
 use crate::config::base_text;
@@ -129,16 +129,18 @@ impl Folder {
     /// becomes that snapshot.
     fn load_snapshot(&self, settings: &Settings, runtime: &Runtime) -> Result<Option<Lsn>, String> {
         let path = self.snapshot_path();
-        if let Some(loaded) = load_file(runtime, &path)? {
+        if let Some(loaded) = load_file(runtime, &path, ExpiredKeys::Made)? {
             let lsn = loaded.lsn.ok_or_else(|| {
                 format!("'{}' does not say where the log goes on from it", path.display())
             })?;
             return Ok(Some(lsn));
         }
         let log = Reader::open(Arc::clone(&self.storage)).map_err(|error| error.to_string())?;
-        if log.begins_at().is_some()
-            || load_file(runtime, Path::new(&settings.persistence.file_name))?.is_none()
-        {
+        if log.begins_at().is_some() {
+            return Ok(None);
+        }
+        let dataset = Path::new(&settings.persistence.file_name);
+        if load_file(runtime, dataset, ExpiredKeys::LeftOut)?.is_none() {
             return Ok(None);
         }
         self.save_snapshot(settings, runtime, &SaveProgress::default()).map(Some)
