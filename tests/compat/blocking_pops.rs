@@ -296,25 +296,34 @@ fn each_element_goes_to_one_session() {
 }
 
 /// What was taken for a session is told to it, though it says at that moment that it sends nothing
-/// more.
+/// more; once it has said so, nothing is taken for it.
 #[test]
 fn who_is_served_gets_the_reply_though_his_requests_have_ended() {
     let launch = Launch::new(Kind::Forebay).option("workers", "1");
     let server = launch.option("enable-debug-command", "yes").start();
     let (mut sleeper, mut filler) = (server.tcp(), server.tcp());
-    for _ in 0..5 {
+    for round in 0..6 {
         let mut waiter = server.tcp();
         send(&mut waiter, &["BLPOP k 0"]);
         poll_blocked(&mut filler, 1);
         // Meanwhile the worker does nothing else, and then finds both at once.
         send(&mut sleeper, &["DEBUG SLEEP 0.1"]);
         let_pass(Duration::from_millis(30));
+        let ends_first = round % 2 == 1;
+        if ends_first {
+            waiter.end_requests();
+            let_pass(Duration::from_millis(10));
+        }
         send(&mut filler, &["RPUSH k a"]);
         let_pass(Duration::from_millis(10));
         waiter.end_requests();
         assert_eq!(read(&mut filler), ":1\r\n");
         assert_eq!(read(&mut sleeper), "+OK\r\n");
-        assert_eq!(read(&mut waiter), "*2\r\n$1\r\nk\r\n$1\r\na\r\n");
+        if ends_first {
+            assert_eq!(filler.call("LPOP k"), Value::Bulk(b"a".to_vec()), "nobody took it");
+        } else {
+            assert_eq!(read(&mut waiter), "*2\r\n$1\r\nk\r\n$1\r\na\r\n");
+        }
         assert!(is_closed(&mut waiter));
     }
 }

@@ -527,6 +527,29 @@ impl Engine {
         }
     }
 
+    /// Ends the wait of a session whose peer sends nothing more, for whatever it waits: nothing is
+    /// taken for it any more. What was before, it is told. Returns when that may leave. The caller
+    /// holds no guard.
+    pub fn give_up_wait(
+        &self,
+        session: &mut Session,
+        out: &mut Output,
+        execution: &mut ExecutionContext<'_>,
+    ) -> Release {
+        let served = self.keyspace().end_wait(&mut session.waits, execution.now);
+        let mut release = Release::default();
+        if let Some(served) = served {
+            session.state.blocked = None;
+            let mut reply = out.reply(session.state.protocol);
+            let start = reply.position();
+            reply.raw(&served.reply);
+            apply_client_reply(&mut session.state, start, &mut reply);
+            release.lsn = served.lsn;
+        }
+        self.serve_left(execution);
+        release
+    }
+
     /// Ends a session: nothing of it stays behind. What it was served and has not been told is
     /// lost, as what was sent to a peer that is gone. The caller holds no guard.
     pub fn close(&self, session: &mut Session, execution: &mut ExecutionContext<'_>) {

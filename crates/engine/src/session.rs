@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Key, UnixMs};
 use command::{Attendance, Command, SessionState};
-use keyspace::{Claim, ReservedBlock, WaitState, Waits, WatchMark, Watches};
+use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
 use resp::OwnedRequest;
 
 use crate::blocked_sessions::BlockedRequest;
@@ -147,12 +147,6 @@ impl Session {
     /// Returns whether the session is in its wait of this number, for a key.
     pub fn is_in_wait(&self, number: u64) -> bool {
         self.waits.is_current(number)
-    }
-
-    /// Returns whether the session was served, and has not been told of it yet.
-    pub fn is_served(&self) -> bool {
-        let waiter = self.waits.current();
-        waiter.is_some_and(|waiter| matches!(*waiter.state(), WaitState::Served(_)))
     }
 
     /// Returns the number of keys that the session watches.

@@ -267,7 +267,7 @@ impl Connection {
         }
         if self.wait_reason.is_some() {
             self.expect_input();
-            return self.waiting_turn(Turn::Waits);
+            return self.waiting_turn(Turn::Waits, context);
         }
         if self.has_unreceived {
             // Whoever keeps to the protocol has received them before he sends anything more, and
@@ -286,7 +286,7 @@ impl Connection {
         self.record.set_active(context.execution.now);
         self.show();
         if let (Ok(()), Some(wait_reason)) = (&served, self.wait_reason) {
-            return self.waiting_turn(Turn::Waiting(wait_reason));
+            return self.waiting_turn(Turn::Waiting(wait_reason), context);
         }
         match served {
             Err(end) => Turn::Ended(end),

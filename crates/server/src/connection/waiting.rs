@@ -59,11 +59,19 @@ impl Connection {
         Turn::Waits
     }
 
-    /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer has gone.
-    /// A peer that only sends nothing more, and was served, is told so first.
-    pub(super) fn waiting_turn(&mut self, turn: Turn) -> Turn {
-        if !self.input_state.end || !self.input_state.is_over && self.session.is_served() {
+    /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer sends nothing
+    /// more. Then the wait is over at once, so that nothing is taken for a peer that is not told.
+    pub(super) fn waiting_turn(&mut self, turn: Turn, context: &mut WorkerContext<'_, '_>) -> Turn {
+        if !self.input_state.end {
             return turn;
+        }
+        if self.wait_reason == Some(WaitReason::Blocked) && !self.is_closing {
+            self.provide_output(context);
+            self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
+            let engine = context.shared.runtime.engine();
+            let release =
+                engine.give_up_wait(&mut self.session, &mut self.output, context.execution);
+            self.release = self.release.max(release);
         }
         self.close_after_replies();
         Turn::Waits
