@@ -6,7 +6,7 @@ use collections::{Limits, Log, References, Stream, StreamId, Trim, TrimBounds};
 use keyspace::StreamEffects;
 
 use super::removal::{Ended, references, tell_removed};
-use super::strict_id;
+use super::{id_text, strict_id};
 use crate::prelude::*;
 
 const BOTH: CommandError = CommandError::Fixed(
@@ -79,6 +79,8 @@ pub(super) struct ProducerArgs {
 pub(super) struct Trimmed {
     /// How many entries, from the first on.
     first: u64,
+    /// Those are all before this identity.
+    before: Option<StreamId>,
     /// How many others.
     other_count: u64,
     /// Those, as far as a sink listens.
@@ -99,10 +101,14 @@ impl Trimmed {
 
     /// Returns the words that have the first entries go, of a stream that has `log` by now.
     pub fn words(&self, log: &Log) -> impl Iterator<Item = Cow<'static, [u8]>> + use<> {
-        let length = (log.len() + self.other_count).to_string();
-        let words = ["MAXLEN".into(), "=".into(), length].map(String::into_bytes);
+        // A node whose entries are all deleted stays behind some identity, and by no length.
+        let (strategy, value) = match self.before {
+            Some(id) => ("MINID", id_text(id)),
+            None => ("MAXLEN", Cow::Owned((log.len() + self.other_count).to_string().into())),
+        };
+        let words = [strategy.as_bytes().into(), b"=".as_slice().into(), value];
         let is_told = self.first > 0;
-        words.into_iter().filter(move |_| is_told).map(Cow::Owned)
+        words.into_iter().filter(move |_| is_told)
     }
 
     /// Adds the effects of what else than the first entries went.
@@ -223,7 +229,13 @@ impl TrimOptions {
     ) -> Trimmed {
         let Some(trim) = self.trim else { return Trimmed::default() };
         let (bounds, is_heard) = (self.bounds(limits), effects.is_heard());
-        let mut trimmed = Trimmed::default();
+        let mut trimmed = Trimmed {
+            before: match trim {
+                Trim::Before(id) if !bounds.is_approximate => Some(id),
+                _ => None,
+            },
+            ..Trimmed::default()
+        };
         match self.references.unwrap_or_default() {
             References::Keep => trimmed.first = stream.log_mut().trim(trim, bounds, None),
             References::Delete => {
@@ -231,6 +243,8 @@ impl TrimOptions {
                 trimmed.first = stream.trim_with_pending(trim, bounds, &mut note);
             }
             References::Acknowledged => {
+                // Some before it stay.
+                trimmed.before = None;
                 let looks_max = match (bounds.limit, is_xadd) {
                     (0, true) => (ADD_LOOKS_MAX / stream.group_count().max(1) as u64).max(1),
                     (0, false) => u64::MAX,
