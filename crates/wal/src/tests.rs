@@ -151,6 +151,21 @@ fn damage_of_the_last_frame_is_no_torn_end() {
     assert!(matches!(found, Err(LogError::Corrupt { .. })), "{found:?}");
 }
 
+/// A lost sector looks like a torn end; the frame behind it says that it was none.
+#[test]
+fn sector_that_is_lost_in_the_middle_is_damage() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    for payload in [vec![9; 1500], vec![8; 10]] {
+        writer.append(&payload).unwrap();
+        writer.sync().unwrap();
+    }
+    let mut contents = disk.contents();
+    contents[0].1[512..1024].fill(0);
+    let found = read(&SimulatedDisk::with_contents(&contents));
+    assert!(matches!(found, Err(LogError::Corrupt { .. })), "{found:?}");
+}
+
 #[test]
 fn a_torn_end_is_cut_and_what_came_before_goes_on() {
     let disk = SimulatedDisk::new();

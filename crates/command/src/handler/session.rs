@@ -17,6 +17,9 @@ pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 /// The most memory of a queue that a session keeps between transactions: that of a few requests.
 const SPARE_TRANSACTION_BYTES_MAX: usize = 512;
 
+/// Writes a reply.
+pub type WriteReply = fn(&mut Reply<'_>);
+
 /// The state of one session. Watched keys and buffers are the engine's and the server's.
 #[derive(Debug)]
 pub struct SessionState {
@@ -52,7 +55,7 @@ pub struct SessionState {
     /// What the session waits for. Its later requests wait as well.
     pub blocked: Option<Wait>,
     /// The LSN that it waits for to be durable, and the reply then, while its wait is one for that.
-    pub durable_wait: Option<(Lsn, fn(&mut Reply<'_>))>,
+    pub durable_wait: Option<(Lsn, WriteReply)>,
     /// The last record that the session wrote, or one behind it.
     pub written: Lsn,
     /// The MIGRATE that the session has underway.
