@@ -154,8 +154,8 @@ impl SnapshotWalk {
 
 impl Keyspace {
     /// Begins a snapshot of this moment. `lsn` is given, while all shards are locked, the LSN of
-    /// the last record of any shard, and returns that which the snapshot stands for. The caller holds
-    /// no guard.
+    /// the last record of any shard, and returns that which the snapshot stands for. The caller
+    /// holds no guard.
     ///
     /// # Errors
     /// When one runs already.
