@@ -5,7 +5,8 @@
 //! `hashes.rs`, `sets.rs`, `sorted_sets.rs` and `streams.rs` for collections and
 //! `string_changes.rs` for strings that have a format; `relocate.rs` moves values to other keys and
 //! databases, `restore.rs` turns values into bytes and back, `access.rs` works on the whole
-//! keyspace, `snapshot.rs` gives the dataset of one moment while it changes; `shard.rs` is what a lock protects, `store.rs` its collections, `published.rs` what
+//! keyspace, `snapshot.rs` gives the dataset of one moment while it changes; `shard.rs` is what a
+//! lock protects, `store.rs` its collections, `published.rs` what
 //! any thread may read without the lock. `recorder.rs` hands changes to the sink, and makes one
 //! record of several. `expire.rs`, `eviction.rs`, `memory_limit.rs`, `segment_rebalance.rs` and
 //! `deferred_free.rs` free memory; the policies of `eviction/` say which keys may be evicted and

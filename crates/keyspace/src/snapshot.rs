@@ -153,9 +153,9 @@ impl SnapshotWalk {
 }
 
 impl Keyspace {
-    /// Begins a snapshot of this moment. `lsn` is given, while all shards are locked, the LSN of the
-    /// last record of any shard, and returns that which the snapshot stands for. The caller holds
-    /// no guard.
+    /// Begins a snapshot of this moment. `lsn` is given, while all shards are locked, the LSN of
+    /// the last record of any shard, and returns that which the snapshot stands for. The caller
+    /// holds no guard.
     ///
     /// # Errors
     /// When one runs already.
@@ -461,8 +461,8 @@ impl Shard {
         part.snapshot_walk = Some(walk);
     }
 
-    /// Ends the snapshot that runs where it has yet to take keys of `database`, which is about to be
-    /// flushed.
+    /// Ends the snapshot that runs where it has yet to take keys of `database`, which is about to
+    /// be flushed.
     pub fn before_flush(&mut self, database: DatabaseIndex) {
         let Some(snapshot) = &self.snapshot else { return };
         let part = self.database(database);

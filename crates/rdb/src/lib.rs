@@ -1,5 +1,5 @@
-//! Values as bytes: what Redis's DUMP gives and its RESTORE takes, and the files of many values that
-//! its SAVE writes.
+//! Values as bytes: what Redis's DUMP gives and its RESTORE takes, and the files of many values
+//! that its SAVE writes.
 //!
 //! A payload is a type byte, the value in the format of RDB files, and a footer with the version of
 //! that format and a checksum.

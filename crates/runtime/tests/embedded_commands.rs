@@ -15,14 +15,16 @@ const NOW: UnixMs = UnixMs(1_700_000_000_000);
 /// Requests that are drawn of each command.
 const REQUESTS_PER_COMMAND: u64 = 20;
 /// How the refusal of what an embedded instance does not have ends.
-const REFUSALS: [&str; 4] = [
+const REFUSALS: [&str; 5] = [
     "-ERR this needs clients of a network, which an embedded instance does not have\r\n",
     "-ERR control of the process is not available in an embedded instance\r\n",
+    "-ERR files of the dataset are not available in an embedded instance\r\n",
     "-ERR shared memory is not available in an embedded instance\r\n",
     "-ERR connections to other servers are not available in an embedded instance\r\n",
 ];
-/// The commands that need a network, a process or somebody who maps the memory.
-const REFUSED: [&str; 18] = [
+/// The commands that need a network, a process, files or somebody who maps the memory.
+const REFUSED: [&str; 20] = [
+    "bgsave",
     "client|kill",
     "client|list",
     "client|pause",
@@ -31,6 +33,7 @@ const REFUSED: [&str; 18] = [
     "config|rewrite",
     "migrate",
     "monitor",
+    "save",
     "shm|alloc",
     "shm|attach",
     "shm|close",

@@ -24,7 +24,8 @@ forebay import: send what files of Redis or Valkey hold to a running server
 Usage:
   forebay import PATH [--to ADDRESS] [--replace]
 
-  PATH          a dump.rdb, an append-only file, a manifest of several, or the folder of a redis-server
+  PATH          a dump.rdb, an append-only file, a manifest of several, or the folder of a
+                redis-server
   --to ADDRESS  host:port, or the path of a unix socket; 127.0.0.1:6379 without it
   --replace     replace keys that are there; without it the first of them ends the import
 

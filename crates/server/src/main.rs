@@ -22,7 +22,7 @@ forebay: a Redis-compatible data store in shared memory
 
 Usage:
   forebay serve [redis.conf] [--option value ...] [-]   run a server; - reads standard input
-  forebay import PATH [--to ADDRESS] [--replace]        send a dump.rdb or append-only files to a server
+  forebay import PATH [--to ADDRESS] [--replace]        send files of Redis to a server
   forebay config check [redis.conf] [--option ...] [-]  tell all that is wrong with a configuration
   forebay check DIR [--cut]                             tell what an append-only directory has
   forebay bench ...                                     measure any server (forebay bench --help)

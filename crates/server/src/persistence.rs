@@ -28,7 +28,7 @@ const RETRY_TIME: Duration = Duration::from_secs(5);
 /// How often a server that ends writes the file anew because something has changed since.
 const FINAL_SAVES_MAX: u32 = 4;
 /// For how long writes wait for the last file at most.
-const FINAL_PAUSE: Duration = Duration::from_hours(24);
+const FINAL_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
 /// How it stands with the file of the dataset.
 #[derive(Default)]

@@ -265,7 +265,7 @@ fn what_becomes_of_a_stream_is_explicit() {
     check(&["XADD k 5-1 f v"], "XADD k MAXLEN ~ 1 6-0 f v", "XADD k 6-0 f v");
     check(&[], "XADD k NOMKSTREAM 6-0 f v", "");
     let two = ["XADD k 1-0 f v", "XADD k 2-0 f v"];
-    check(&two, "XTRIM k MINID 2", "XTRIM k MAXLEN = 1");
+    check(&two, "XTRIM k MINID 2", "XTRIM k MINID = 2-0");
     check(&two, "XTRIM k MINID 1", "");
     check(&two, "XDEL k 1-0 7", "XDEL k 1-0 7");
     check(&two, "XDEL k 7", "");

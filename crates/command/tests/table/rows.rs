@@ -144,7 +144,7 @@ fn handlers_and_flags_agree() {
 }
 
 /// Rows that DEBUG keeps to itself.
-const HIDDEN: [&str; 22] = [
+const HIDDEN: [&str; 23] = [
     "debug|assert",
     "debug|client-eviction",
     "debug|config-rewrite-force-all",
@@ -162,6 +162,7 @@ const HIDDEN: [&str; 22] = [
     "debug|pause-cron",
     "debug|populate",
     "debug|protocol",
+    "debug|reload",
     "debug|sdslen",
     "debug|segfault",
     "debug|set-active-expire",

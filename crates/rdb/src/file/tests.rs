@@ -174,9 +174,9 @@ fn what_cannot_be_kept_is_refused_by_name() {
         sum << 6 | all.iter().position(|known| known == byte).unwrap() as u64
     });
     let identity = identity << 10 | 3;
-    let module = [&b"\x07\x01k\x81"[..], &identity.to_be_bytes()].concat();
+    let module = [&b"\x07\x01k\x81"[..], &identity.swap_bytes().to_le_bytes()].concat();
     assert!(error_of(header, &module).contains("no matching module 'ReJSON-RL'"));
-    let aux = [&b"\xF7\x81"[..], &identity.to_be_bytes()].concat();
+    let aux = [&b"\xF7\x81"[..], &identity.swap_bytes().to_le_bytes()].concat();
     assert!(error_of(header, &aux).contains("no matching module 'ReJSON-RL'"));
     assert!(error_of(header, b"\xF5\x03abc").contains("a library of functions"));
     assert!(error_of(header, b"\xF3\x01a").contains("the unknown kind 243"));
@@ -230,7 +230,8 @@ fn hashes_with_times_of_others_are_those_of_redis() {
     let slots = b"\xF4\x40\x64\x02\x01";
     let body = [&slots[..], &of_valkey].concat();
     let of_candidate =
-        [&b"\x16\x01h\x02\x81"[..], &time.to_be_bytes(), b"\x01a\x011\x00\x01b\x012"].concat();
+        [&b"\x16\x01h\x02\x81"[..], &time.swap_bytes().to_le_bytes(), b"\x01a\x011\x00\x01b\x012"]
+            .concat();
     let of_redis =
         [&b"\x18\x01h"[..], &time.to_le_bytes(), b"\x02\x01\x01a\x011\x00\x01b\x012"].concat();
     let expected = entry_of(b"REDIS0012", &of_redis);

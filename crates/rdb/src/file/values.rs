@@ -147,7 +147,7 @@ impl<R: Read> ValueCopier<'_, R> {
                 Err(_) => return Err(self.malformed("the time of a field")),
             };
             self.out.push(0x81);
-            self.out.extend_from_slice(&later.to_be_bytes());
+            self.out.extend_from_slice(&later.swap_bytes().to_le_bytes());
             self.out.extend_from_slice(&pair);
         }
         Ok(())
@@ -213,12 +213,12 @@ impl<R: Read> ValueCopier<'_, R> {
             (2, 0x80) => {
                 let bytes = self.source.take()?;
                 self.out.extend_from_slice(&bytes);
-                Length::Of(u32::from_be_bytes(bytes).into())
+                Length::Of(u32::from_le_bytes(bytes).swap_bytes().into())
             }
             (2, 0x81) => {
                 let bytes = self.source.take()?;
                 self.out.extend_from_slice(&bytes);
-                Length::Of(u64::from_be_bytes(bytes))
+                Length::Of(u64::from_le_bytes(bytes).swap_bytes())
             }
             (2, _) => return Err(self.malformed("a length")),
             _ => Length::Encoded(first & 0x3F),

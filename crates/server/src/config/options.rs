@@ -387,7 +387,7 @@ options! {
     /// What is written to disk.
     persistence: Persistence {
         /// Write all changes to an append-only file, from which the data are made again at the next
-        /// start. By CONFIG SET it can be turned on only while there are no keys.
+        /// start. Where it is turned on over data, a snapshot of them is written first.
         keeps_log: bool = "appendonly", Flag, "no";
         /// When the append-only file is made durable: `always` before the reply to a write leaves,
         /// `everysec` each second, `no` when the system sees fit.

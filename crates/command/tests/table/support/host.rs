@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, Clients, ConfigError, Host, InfoKind, InfoSections, Observer, Process,
-    SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
+    ClientInfo, Clients, ConfigError, Host, InfoKind, InfoSections, Observer, Persistence, Process,
+    SaveRefusal, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
 };
 use keyspace::SessionWakeup;
 
@@ -88,6 +88,10 @@ impl Host for TestHost {
         Ok(self)
     }
 
+    fn persistence(&self) -> Result<&dyn Persistence, Unavailable> {
+        Ok(self)
+    }
+
     fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
         Ok(self)
     }
@@ -103,6 +107,20 @@ impl Clients for TestHost {
     fn one(&self, id: u64) -> Option<ClientInfo> {
         let info = ClientInfo { id, address: "1.2.3.4:5".into(), idle_s: 9, ..Default::default() };
         [7, 8].contains(&id).then_some(info)
+    }
+}
+
+impl Persistence for TestHost {
+    fn save(&self) -> Result<(), SaveRefusal> {
+        Ok(())
+    }
+
+    fn save_later(&self) -> Result<(), SaveRefusal> {
+        Ok(())
+    }
+
+    fn reload(&self, _: bool) -> Result<(), SaveRefusal> {
+        Ok(())
     }
 }
 
