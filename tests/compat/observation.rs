@@ -351,9 +351,7 @@ fn what_cannot_be_saved_says_so() {
     let server = Server::start(Kind::Forebay);
     let mut connection = server.tcp();
     let reply = connection.call("BGREWRITEAOF");
-    assert!(
-        matches!(&reply, Value::Error(text) if text.starts_with(b"ERR there is no append-only file"))
-    );
+    assert!(matches!(&reply, Value::Error(text) if text.ends_with(b"appendonly is no")));
     let info = text(&connection.ask(&request(&["INFO", "persistence"])).value);
     let Value::Integer(saved) = connection.call("LASTSAVE") else { panic!("it is a number") };
     assert!(info.contains(&format!("rdb_last_save_time:{saved}\r\n")), "{info}");

@@ -263,7 +263,8 @@ impl Runtime {
     }
 
     /// Makes the keys of the file `input`, which are not there yet, and reports how many bytes
-    /// were read and keys made, now and then. Memory limits do not count meanwhile. The caller holds no guard.
+    /// were read and keys made, now and then. Memory limits do not count meanwhile. The caller
+    /// holds no guard.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -395,8 +396,8 @@ impl Runtime {
         Ok(loaded)
     }
 
-    /// Makes the key of `entry`, whose shard `guard` holds; returns whether it did, which depends on
-    /// whether it has expired.
+    /// Makes the key of `entry`, whose shard `guard` holds; returns whether it did: one that has
+    /// expired may be left out.
     fn load_entry(
         &self,
         guard: &mut Guard<'_>,

@@ -41,8 +41,8 @@ pub fn segments_of(storage: &dyn Storage) -> io::Result<Vec<(u64, String)>> {
     Ok(segments)
 }
 
-/// Removes the segments of `storage` that have nothing behind `lsn`, the earliest first, so that what
-/// is left after a power cut is the end of the log. The last segment stays in any case.
+/// Removes the segments of `storage` that have nothing behind `lsn`, the earliest first, so that
+/// what is left after a power cut is the end of the log. The last segment stays in any case.
 ///
 /// # Errors
 /// When one cannot be removed; those before it are.

@@ -15,8 +15,8 @@ pub trait Persistence {
     /// [`SaveRefusal::Runs`].
     fn save_later(&self) -> Result<(), SaveRefusal>;
 
-    /// Has the log begin anew behind a snapshot of the dataset, which another thread writes, soon or
-    /// once the file that is being written is. Locks no shard.
+    /// Has the log begin anew behind a snapshot of the dataset, which another thread writes, soon
+    /// or once the file that is being written is. Locks no shard.
     ///
     /// # Errors
     /// [`SaveRefusal::NoLog`], or [`SaveRefusal::Runs`] where one is being written for the log.

@@ -399,8 +399,8 @@ options! {
         /// that up to twice as many are taken on disk.
         log_segment_bytes: u64 = "append-segment-size",
             Bytes { min: 64 << 10, max: 1 << 40 }, "67108864", when: When::Start;
-        /// Begin the append-only file anew behind a snapshot once it has grown by so many percent of
-        /// its last one; 0 never does.
+        /// Begin the append-only file anew behind a snapshot once it has grown by so many percent
+        /// of its last one; 0 never does.
         rewrite_percentage: u64 = "auto-aof-rewrite-percentage",
             Integer { min: 0, max: i32::MAX as i64 }, "100";
         /// The least growth at which that happens.

@@ -59,8 +59,9 @@ impl Connection {
         Turn::Waits
     }
 
-    /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer sends nothing
-    /// more. Then the wait is over at once, so that nothing is taken for a peer that is not told.
+    /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer sends
+    /// nothing more. Then the wait is over at once, so that nothing is taken for a peer that is not
+    /// told.
     pub(super) fn waiting_turn(&mut self, turn: Turn, context: &mut WorkerContext<'_, '_>) -> Turn {
         if !self.input_state.end {
             return turn;

@@ -279,7 +279,8 @@ impl Log {
     /// Writes what is left, makes it durable and lets everybody go on.
     ///
     /// # Errors
-    /// The log, which goes on, and why it cannot end: what waits for it would be told what is not so.
+    /// The log, which goes on, and why it cannot end: what waits for it would be told what is not
+    /// so.
     fn end(mut self: Box<Log>, shared: &ServerState) -> Result<(), (Box<Log>, String)> {
         if let Err(error) = self.finish(shared) {
             let reason = error.to_string();

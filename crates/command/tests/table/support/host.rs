@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use command::{
     ClientInfo, Clients, ConfigError, Host, InfoKind, InfoSections, Observer, Persistence, Process,
-    SaveRefusal, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
+    RewriteStart, SaveRefusal, SessionState, SharedMemory, ShutdownError, ShutdownRequest,
+    Unavailable,
 };
 use keyspace::SessionWakeup;
 
@@ -117,6 +118,10 @@ impl Persistence for TestHost {
 
     fn save_later(&self) -> Result<(), SaveRefusal> {
         Ok(())
+    }
+
+    fn rewrite_log(&self) -> Result<RewriteStart, SaveRefusal> {
+        Ok(RewriteStart::Started)
     }
 
     fn reload(&self, _: bool) -> Result<(), SaveRefusal> {
