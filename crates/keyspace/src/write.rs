@@ -20,7 +20,7 @@ use crate::store::Handle;
 use crate::view::{ReadView, WrongType, count_lookup, find, string_length_of, string_of};
 
 /// How many milliseconds the time of one session may be ahead of that of another, with much to
-/// spare: each reads the clock anew once its batch has run for one.
+/// spare: each reads the clock anew once its batch has run for one millisecond.
 const CLOCK_LEAD_MS_MAX: i64 = 1_000;
 
 /// Why a change was not made. Nothing has changed but that an expired key may be gone.

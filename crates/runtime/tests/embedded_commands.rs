@@ -23,7 +23,8 @@ const REFUSALS: [&str; 5] = [
     "-ERR connections to other servers are not available in an embedded instance\r\n",
 ];
 /// The commands that need a network, a process, files or somebody who maps the memory.
-const REFUSED: [&str; 20] = [
+const REFUSED: [&str; 21] = [
+    "bgrewriteaof",
     "bgsave",
     "client|kill",
     "client|list",

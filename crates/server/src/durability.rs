@@ -178,7 +178,7 @@ impl Durability {
 
     /// Begins to keep a log, in place of any that is there, while the server runs. Where there are
     /// data, a snapshot of them is written first: meanwhile what writes change is in memory, up to
-    /// [`UNTAKEN_BYTES_MAX`]. The caller holds no guard.
+    /// 256 MiB. The caller holds no guard.
     ///
     /// # Errors
     /// A sentence that says why not. What was in the folder of the log may be gone.

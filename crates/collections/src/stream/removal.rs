@@ -45,11 +45,13 @@ impl Stream {
         if references == References::Delete {
             end_pending(groups, group_bytes, id, ended);
         }
-        let is_held = references == References::Acknowledged && is_referenced(groups, id);
-        match () {
-            () if is_held && log.contains(id) => Removal::Referenced,
-            () if !is_held && log.remove(id) => Removal::Removed,
-            () => Removal::Absent,
+        // An absent one costs no look at the groups, of which there may be many.
+        if references == References::Acknowledged && log.contains(id) && is_referenced(groups, id) {
+            return Removal::Referenced;
+        }
+        match log.remove(id) {
+            true => Removal::Removed,
+            false => Removal::Absent,
         }
     }
 

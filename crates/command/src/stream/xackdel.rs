@@ -13,7 +13,8 @@ pub(super) static XACKDEL: Command = Command {
     name: "xackdel",
     summary: "Acknowledges entries that a group was given, and removes them.",
     since: "8.2.0",
-    complexity: "O(N log(M)), N being the number of identities and M that of entries",
+    complexity: "O(N log(M)), N being the number of identities and M that of entries; times the \
+        number of groups, with `DELREF` and `ACKED`",
     group: Group::Stream,
     arity: Arity::at_least(6),
     flags: Flags::FAST,

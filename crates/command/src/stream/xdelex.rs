@@ -11,7 +11,8 @@ pub(super) static XDELEX: Command = Command {
     name: "xdelex",
     summary: "Removes entries of a stream and says of each what became of it.",
     since: "8.2.0",
-    complexity: "O(N log(M)), N being the number of identities and M that of entries",
+    complexity: "O(N log(M)), N being the number of identities and M that of entries; times the \
+        number of groups, with `DELREF` and `ACKED`",
     group: Group::Stream,
     arity: Arity::at_least(5),
     flags: Flags::FAST,

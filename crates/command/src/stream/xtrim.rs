@@ -8,7 +8,8 @@ pub(super) static XTRIM: Command = Command {
     name: "xtrim",
     summary: "Removes the first entries of a stream.",
     since: "5.0.0",
-    complexity: "O(N), N being the number of removed entries",
+    complexity: "O(N), N being the number of removed entries; times the number of groups, with \
+        `DELREF`, and with `ACKED`, where N is that of the entries looked at",
     group: Group::Stream,
     arity: Arity::at_least(4),
     flags: Flags::EFFECT,
