@@ -51,7 +51,7 @@ pub enum SyncPolicy {
 
 impl Named for SyncPolicy {
     const ALL: &'static [SyncPolicy] =
-        &[SyncPolicy::Always, SyncPolicy::EverySecond, SyncPolicy::Never];
+        &[SyncPolicy::EverySecond, SyncPolicy::Always, SyncPolicy::Never];
 
     fn name(self) -> &'static str {
         match self {
