@@ -459,8 +459,14 @@ impl Client {
     pub fn settle(&self) -> Result<(), ClientError> {
         match self.inner.memory.post_count.load(Ordering::Relaxed) {
             0 => Ok(()),
-            _ => self.inner.thread_connections.with_own(Connection::settle).unwrap_or(Ok(())),
+            _ => self.settle_posts(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_posts(&self) -> Result<(), ClientError> {
+        self.inner.thread_connections.with_own(Connection::settle).unwrap_or(Ok(()))
     }
 
     /// Returns whether `key` exists, of any type.
