@@ -23,6 +23,9 @@ use rdb::file::{
 
 use crate::runtime::Runtime;
 
+/// A file that is not finished is named as Redis names it, around the number of the process.
+const TEMPORARY_PREFIX: &str = "temp-";
+const TEMPORARY_SUFFIX: &str = ".rdb";
 /// For how long a shard is locked at a time, in nanoseconds: a bucket more may be taken then.
 const HOLD_NS: u64 = 30_000;
 /// What is written at once.
@@ -552,7 +555,14 @@ impl Write for Syncing {
 /// Returns the name under which the file that becomes `path` is written: another one for each
 /// process, as Redis's.
 fn temporary(path: &Path) -> PathBuf {
-    path.with_file_name(format!("temp-{}.rdb", std::process::id()))
+    path.with_file_name(format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", std::process::id()))
+}
+
+/// Returns whether a file of this name is one that was not finished, by this process or another.
+pub fn is_temporary(name: &str) -> bool {
+    let middle = name.strip_prefix(TEMPORARY_PREFIX);
+    let id = middle.and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX));
+    id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {

@@ -29,7 +29,7 @@ use crate::config::kind::Named;
 use crate::config::options::Settings;
 
 pub use log_thread::LogThread;
-pub use recovery::{OpenLog, REDIS_MANIFEST_SUFFIX, SNAPSHOT_NAME, recover};
+pub use recovery::{OpenLog, SNAPSHOT_NAME, recover, redis_log};
 
 /// Records that the log thread has not taken, in bytes, behind which no write is admitted. They are
 /// in memory, and replies are held long before: this is for writers whose replies nobody holds.
@@ -110,7 +110,6 @@ pub struct Progress {
     durable: AtomicU64,
     /// A sync is wanted before its time.
     sync_wanted: AtomicBool,
-    begun_at: AtomicU64,
     /// The LSN of the snapshot that it goes on from.
     based_on: AtomicU64,
     /// The bytes of that.
@@ -132,8 +131,6 @@ pub struct LogReport {
     pub written: u64,
     /// The LSN behind what is durable.
     pub durable: u64,
-    /// The LSN that it had come to when the server began to write it.
-    pub begun_at: u64,
     /// How often it was made durable.
     pub syncs: u64,
     /// Syncs that took longer than the time to the next one.
@@ -160,7 +157,7 @@ impl Durability {
         let lsn = consumer.position();
         assert_eq!(lsn.0, log.writer.lsn(), "the log goes on where the stream begins");
         let progress = &self.progress;
-        for position in [&progress.written, &progress.durable, &progress.begun_at] {
+        for position in [&progress.written, &progress.durable] {
             position.store(lsn.0, Ordering::SeqCst);
         }
         progress.based_on.store(log.based_on.0, Ordering::SeqCst);
@@ -182,7 +179,12 @@ impl Durability {
     ///
     /// # Errors
     /// A sentence that says why not. What was in the folder of the log may be gone.
-    pub fn turn_on(&self, settings: &Settings, runtime: &Runtime) -> Result<(), String> {
+    pub fn turn_on(
+        &self,
+        settings: &Settings,
+        runtime: &Runtime,
+        progress: &SaveProgress,
+    ) -> Result<(), String> {
         let folder = recovery::open_folder(settings)?;
         // It is of no use since the log was turned off, and might be taken for that of these data.
         folder.clear()?;
@@ -196,10 +198,7 @@ impl Durability {
         };
         let saved = match is_empty {
             true => Ok(Begin::Nothing),
-            false => {
-                let progress = SaveProgress::default();
-                folder.save_snapshot(settings, runtime, &progress).map(|_| Begin::Snapshot)
-            }
+            false => folder.save_snapshot(settings, runtime, progress).map(|_| Begin::Snapshot),
         };
         let begun = saved.and_then(|begin| {
             let log = folder.begin(settings, runtime, consumer.position(), begin)?;
@@ -283,7 +282,12 @@ impl Durability {
 
     /// Returns the LSN up to which the log is durable; none where none is kept.
     pub fn durable_lsn(&self) -> Option<Lsn> {
-        self.is_on().then(|| Lsn(self.progress.durable.load(Ordering::SeqCst)))
+        self.is_on().then(|| self.last_durable_lsn())
+    }
+
+    /// Returns the LSN up to which the log is durable, or was when it was ended.
+    pub fn last_durable_lsn(&self) -> Lsn {
+        Lsn(self.progress.durable.load(Ordering::SeqCst))
     }
 
     /// Has the log thread look for records now.
@@ -319,7 +323,6 @@ impl Durability {
             is_well: is_well(&progress.has_failed) && is_well(&progress.is_full),
             written: count(&progress.written),
             durable: count(&progress.durable),
-            begun_at: count(&progress.begun_at),
             syncs: count(&progress.syncs),
             delayed_syncs: count(&progress.delayed_syncs),
             snapshot_bytes: count(&progress.snapshot_bytes),

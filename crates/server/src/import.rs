@@ -4,7 +4,7 @@
 //! one whole transaction at a time. A folder is that of a redis-server: its append-only files where
 //! it has any, else its dump.rdb.
 
-mod append_only;
+pub mod append_only;
 mod connection;
 
 use std::fs::File;

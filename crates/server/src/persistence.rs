@@ -20,7 +20,7 @@ use runtime::{
 use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
-use crate::durability::REDIS_MANIFEST_SUFFIX;
+use crate::durability::redis_log;
 use crate::server_state::ServerState;
 
 /// How long after a failure the schedule is followed again, as in Redis.
@@ -43,8 +43,8 @@ pub struct PersistenceState {
 #[derive(Default)]
 struct State {
     running: Option<Running>,
-    /// One is to be written by another thread.
-    is_wanted: bool,
+    /// The server ends: nothing but its last file is begun any more.
+    is_ending: bool,
     thread: Option<JoinHandle<()>>,
     /// By the wall clock, in seconds; none before the first.
     saved_at_s: Option<i64>,
@@ -61,6 +61,8 @@ struct State {
 struct Running {
     began: Duration,
     is_in_background: bool,
+    /// A thread of its own is still to begin it.
+    is_wanted: bool,
     target: Target,
     progress: Arc<SaveProgress>,
 }
@@ -72,6 +74,17 @@ enum Target {
     Dataset,
     /// The snapshot that the log goes on from, which may forget what is before it.
     LogSnapshot,
+}
+
+/// By whom something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writer {
+    /// A thread of its own, soon.
+    Background,
+    /// The caller, who waits for it.
+    Caller,
+    /// The caller, who ends the server.
+    Last,
 }
 
 /// How it went with snapshots for the log.
@@ -134,36 +147,67 @@ impl PersistenceState {
     }
 
     /// Notes that a file is being written from now on.
-    fn begin(
-        &self,
-        target: Target,
-        is_in_background: bool,
-    ) -> Result<Arc<SaveProgress>, SaveRefusal> {
-        let mut state = self.state();
-        if state.running.is_some() {
-            return Err(SaveRefusal::Runs);
-        }
-        let began = sys::clock::monotonic();
-        let progress = Arc::<SaveProgress>::default();
-        let kept = Arc::clone(&progress);
-        state.running = Some(Running { began, is_in_background, target, progress: kept });
-        Ok(progress)
+    fn begin(&self, target: Target, writer: Writer) -> Result<Arc<SaveProgress>, SaveRefusal> {
+        self.state().begin(target, writer)
     }
 
-    /// Has what is being written end without a file, and waits for that.
-    fn cancel(&self) {
+    /// Notes that what was written, of which nothing else is to be noted, is not any more.
+    fn finish(&self) {
+        self.state().running = None;
+        self.ended.notify_all();
+    }
+
+    /// Waits for the last thread that wrote, where one did: what it writes has been cancelled.
+    pub fn join(&self) {
+        let thread = self.state().thread.take();
+        if let Some(thread) = thread {
+            // One that has panicked has written nothing whole.
+            let _ = thread.join();
+        }
+    }
+
+    /// Has what is being written of `targets` end without a file, and waits for that.
+    fn cancel(&self, targets: &[Target]) {
         let mut state = self.state();
-        if std::mem::take(&mut state.is_wanted) {
-            // No thread has begun it.
-            state.running = None;
-        }
-        if let Some(running) = &state.running {
+        while let Some(running) = &state.running
+            && targets.contains(&running.target)
+        {
+            if running.is_wanted {
+                state.running = None;
+                break;
+            }
             running.progress.is_cancelled.store(true, Ordering::Relaxed);
-        }
-        while state.running.is_some() {
             state = self.ended.wait(state).expect("no holder of the state of files panics");
         }
     }
+
+    /// As [`PersistenceState::cancel`], of all; nothing is begun from then on but the last file.
+    fn cancel_finally(&self) {
+        self.state().is_ending = true;
+        self.cancel(&Target::ALL);
+    }
+}
+
+impl State {
+    fn begin(&mut self, target: Target, writer: Writer) -> Result<Arc<SaveProgress>, SaveRefusal> {
+        if self.running.is_some() || self.is_ending && writer != Writer::Last {
+            return Err(SaveRefusal::Runs);
+        }
+        let progress = Arc::<SaveProgress>::default();
+        let is_in_background = writer == Writer::Background;
+        self.running = Some(Running {
+            began: sys::clock::monotonic(),
+            is_in_background,
+            is_wanted: is_in_background,
+            target,
+            progress: Arc::clone(&progress),
+        });
+        Ok(progress)
+    }
+}
+
+impl Target {
+    const ALL: [Target; 2] = [Target::Dataset, Target::LogSnapshot];
 }
 
 impl ServerState {
@@ -212,10 +256,11 @@ impl ServerState {
             // The data are those of the log.
             return Ok(());
         }
-        if Path::new("appendonly.aof").exists() || has_redis_log(&self.settings()) {
+        if let Ok(Some(file)) = redis_log(&self.settings()) {
             tracing::warn!(
-                "There is an append-only file of Redis here, which is not read: 'forebay import' \
-                 sends it to a server"
+                file = %file.display(),
+                "There is an append-only file of Redis, which is not read: 'forebay import' sends \
+                 it to a server"
             );
         }
         if let Some(loaded) = load_file(&self.runtime, &self.dataset_path(), ExpiredKeys::LeftOut)?
@@ -233,32 +278,29 @@ impl ServerState {
     }
 
     fn dataset_path(&self) -> PathBuf {
-        PathBuf::from(&self.settings().persistence.file_name)
+        dataset_path(&self.settings())
     }
 
     /// Begins to write the file by a thread of its own, where that is wanted or due. For the
     /// service thread.
     pub fn save_if_due(self: &Arc<ServerState>) {
         self.rewrite_if_due();
-        let is_wanted = self.persistence.state().is_wanted;
-        let due = self.due_rule();
-        if !is_wanted && due.is_none() {
-            return;
-        }
-        if let Some((seconds, changes)) = due.filter(|_| !is_wanted) {
+        if let Some((seconds, changes)) = self.due_rule()
+            && self.save_later().is_ok()
+        {
             tracing::info!("{changes} changes in {seconds} seconds. Saving...");
-            if self.save_later().is_err() {
-                return;
-            }
         }
         self.start_wanted();
     }
 
     /// Begins a snapshot for the log where one is scheduled, or the log has become long.
     fn rewrite_if_due(&self) {
-        let is_scheduled = self.persistence.state().rewrites.is_scheduled;
+        let (is_scheduled, is_busy) = {
+            let state = self.persistence.state();
+            (state.rewrites.is_scheduled, state.running.is_some())
+        };
         let growth = self.due_growth();
-        if !is_scheduled && growth.is_none() || self.rewrite_log().is_err() {
+        if is_busy || !is_scheduled && growth.is_none() || self.rewrite_log().is_err() {
             return;
         }
         if let Some(percent) = growth.filter(|_| !is_scheduled) {
@@ -266,16 +308,14 @@ impl ServerState {
         }
     }
 
-    /// Returns by how many percent of its snapshot the log has grown, where that is too much.
-    fn due_growth(&self) -> Option<u64> {
+    /// Returns by how many percent of its snapshot the log has grown, where that is too much and a
+    /// snapshot may begin.
+    pub fn due_growth(&self) -> Option<u64> {
         let settings = self.settings();
         let rules = &settings.persistence;
         let log = self.durability.report();
         let bytes = log.bytes_behind_snapshot;
-        if !self.durability.is_on()
-            || rules.rewrite_percentage == 0
-            || bytes < rules.rewrite_bytes_min
-        {
+        if !log.is_on || rules.rewrite_percentage == 0 || bytes < rules.rewrite_bytes_min {
             return None;
         }
         let now = sys::clock::monotonic();
@@ -289,14 +329,13 @@ impl ServerState {
 
     /// Returns whether the schedule may come due without anything else happening.
     pub fn awaits_schedule(&self) -> bool {
-        let settings = self.settings();
-        if self.persistence.state().rewrites.is_scheduled
-            || self.durability.is_on() && settings.persistence.rewrite_percentage > 0
-        {
-            return true;
-        }
-        self.persistence.state().is_wanted
-            || !settings.persistence.schedule.is_empty() && self.unsaved_changes() > 0
+        let is_open = {
+            let state = self.persistence.state();
+            let is_wanted = state.running.as_ref().is_some_and(|running| running.is_wanted);
+            // After a failure it is tried again by the clock; of growth the log thread tells.
+            is_wanted || state.rewrites.is_scheduled || state.rewrites.failures > 0
+        };
+        is_open || !self.settings().persistence.schedule.is_empty() && self.unsaved_changes() > 0
     }
 
     /// Returns the seconds and changes of the schedule that have passed, if any have.
@@ -321,9 +360,11 @@ impl ServerState {
 
     fn start_wanted(self: &Arc<ServerState>) {
         let mut state = self.persistence.state();
-        let Some(Running { progress, target, .. }) = &state.running else { return };
-        let (progress, target) = (Arc::clone(progress), *target);
-        state.is_wanted = false;
+        let Some(running) = state.running.as_mut().filter(|running| running.is_wanted) else {
+            return;
+        };
+        running.is_wanted = false;
+        let (progress, target) = (Arc::clone(&running.progress), running.target);
         match target {
             Target::Dataset => state.tried_at = sys::clock::monotonic(),
             Target::LogSnapshot => state.rewrites.tried_at = sys::clock::monotonic(),
@@ -441,11 +482,12 @@ impl ServerState {
     /// # Errors
     /// When it is not written.
     pub fn save_finally(&self) -> Result<(), ShutdownError> {
-        self.persistence.cancel();
+        self.persistence.cancel_finally();
         tracing::warn!("Saving the final RDB snapshot before exiting.");
         self.pause.begin(Pause::Writes, FINAL_PAUSE, sys::clock::monotonic());
         for _ in 0..FINAL_SAVES_MAX {
-            if self.save().is_err() {
+            if self.save_by(Writer::Last).is_err() {
+                self.persistence.state().is_ending = false;
                 self.pause.end();
                 self.post_all(|| crate::mailbox::Message::Resume);
                 return Err(ShutdownError::Unsaved);
@@ -460,14 +502,40 @@ impl ServerState {
 
     /// Has what is being written end without a file, where a server ends without one.
     pub fn cancel_save(&self) {
-        self.persistence.cancel();
+        self.persistence.cancel_finally();
     }
-}
 
-#[deny(clippy::missing_trait_methods)]
-impl Persistence for ServerState {
-    fn save(&self) -> Result<(), SaveRefusal> {
-        let progress = self.persistence.begin(Target::Dataset, false)?;
+    /// Begins to keep a log, as [`Durability::turn_on`](crate::durability::Durability::turn_on).
+    ///
+    /// # Errors
+    /// A sentence that says why not: a file is being written, for one.
+    pub fn turn_log_on(&self, settings: &Settings) -> Result<(), String> {
+        // One snapshot at a time: before anything in the folder of the log is touched.
+        let begun = self.persistence.begin(Target::LogSnapshot, Writer::Caller);
+        let progress = begun.map_err(|_| {
+            "a background save is in progress: try again when it has \
+             ended"
+                .to_owned()
+        })?;
+        let begun = self.durability.turn_on(settings, &self.runtime, &progress);
+        self.persistence.finish();
+        begun
+    }
+
+    /// Ends the log, as [`Durability::turn_off`](crate::durability::Durability::turn_off), and what
+    /// is being written for it.
+    ///
+    /// # Errors
+    /// A sentence that says why not.
+    pub fn turn_log_off(&self, settings: &Settings) -> Result<(), String> {
+        self.durability.turn_off(settings, &self.runtime)?;
+        self.persistence.state().rewrites.is_scheduled = false;
+        self.persistence.cancel(&[Target::LogSnapshot]);
+        Ok(())
+    }
+
+    fn save_by(&self, writer: Writer) -> Result<(), SaveRefusal> {
+        let progress = self.persistence.begin(Target::Dataset, writer)?;
         let saved = self.write_dataset(&progress);
         match &saved {
             Ok(_) => tracing::info!("DB saved on disk"),
@@ -476,10 +544,16 @@ impl Persistence for ServerState {
         self.end_save(&saved);
         saved.map(drop).map_err(|_| SaveRefusal::Failed)
     }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Persistence for ServerState {
+    fn save(&self) -> Result<(), SaveRefusal> {
+        self.save_by(Writer::Caller)
+    }
 
     fn save_later(&self) -> Result<(), SaveRefusal> {
-        self.persistence.begin(Target::Dataset, true)?;
-        self.persistence.state().is_wanted = true;
+        self.persistence.begin(Target::Dataset, Writer::Background)?;
         self.service_waker.wake();
         Ok(())
     }
@@ -488,31 +562,28 @@ impl Persistence for ServerState {
         if !self.durability.is_on() {
             return Err(SaveRefusal::NoLog);
         }
-        let begun = self.persistence.begin(Target::LogSnapshot, true);
         let mut state = self.persistence.state();
-        let running = state.running.as_ref().map(|running| running.target);
-        let started = match (begun, running) {
-            (Ok(_), _) => {
-                state.is_wanted = true;
-                state.rewrites.is_scheduled = false;
-                RewriteStart::Started
-            }
-            (Err(_), Some(Target::LogSnapshot)) => return Err(SaveRefusal::Runs),
-            (Err(_), _) => {
-                state.rewrites.is_scheduled = true;
-                RewriteStart::Scheduled
-            }
+        let started = match state.begin(Target::LogSnapshot, Writer::Background) {
+            Ok(_) => RewriteStart::Started,
+            Err(refusal) => match &state.running {
+                Some(Running { target: Target::Dataset, .. }) => RewriteStart::Scheduled,
+                _ => return Err(refusal),
+            },
         };
+        state.rewrites.is_scheduled = started == RewriteStart::Scheduled;
         drop(state);
         self.service_waker.wake();
         Ok(started)
     }
 
     fn reload(&self, saves: bool) -> Result<(), SaveRefusal> {
-        self.persistence.cancel();
+        self.persistence.cancel(&Target::ALL);
+        self.persistence.begin(Target::Dataset, Writer::Caller)?;
         let path = self.dataset_path();
         let options = save_options(&self.settings());
-        match self.runtime.reload(&path, saves.then_some(&options)) {
+        let reloaded = self.runtime.reload(&path, saves.then_some(&options));
+        self.persistence.finish();
+        match reloaded {
             Ok(loaded) => {
                 tracing::warn!("DB reloaded by DEBUG RELOAD");
                 self.note_loaded(loaded);
@@ -541,13 +612,9 @@ impl Rewrites {
     }
 }
 
-/// Returns whether the folder of the log has one of Redis.
-fn has_redis_log(settings: &Settings) -> bool {
-    let folder = Path::new(&settings.persistence.log_directory);
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| {
-        entry.file_name().as_encoded_bytes().ends_with(REDIS_MANIFEST_SUFFIX.as_bytes())
-    })
+/// Returns where the file of the dataset is.
+pub fn dataset_path(settings: &Settings) -> PathBuf {
+    settings.daemon.directory.join(&settings.persistence.file_name)
 }
 
 /// Returns how a file is written under `settings`.

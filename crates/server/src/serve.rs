@@ -267,6 +267,7 @@ impl Threads {
     /// When one of them has failed.
     pub fn join(self, shared: &ServerState) -> Result<(), String> {
         let ended: Vec<Result<(), String>> = self.serving.into_iter().map(join).collect();
+        shared.persistence.join();
         shared.durability.end();
         join(self.log)?;
         ended.into_iter().collect()

@@ -117,6 +117,8 @@ pub struct ServerState {
     pub identity: Identity,
     next_worker: AtomicUsize,
     config: Mutex<Config>,
+    /// Held by who changes it.
+    config_changes: Mutex<()>,
     settings: Mutex<Arc<Settings>>,
     /// Grows with every change of the settings.
     settings_version: AtomicU64,
@@ -183,10 +185,8 @@ impl ServerState {
         let segments = runtime.segments().expect("a server's memory can be mapped by others");
         let segments = Arc::clone(segments);
         let durability = Durability::default();
-        let recovered = match settings.persistence.keeps_log {
-            true => Some(durability::recover(&settings, &runtime)?),
-            false => None,
-        };
+        let keeps_log = settings.persistence.keeps_log;
+        let recovered = keeps_log.then(|| durability::recover(&settings, &runtime)).transpose()?;
         if settings.instance.effect_backlog_bytes >= BACKLOG_BYTES_MIN {
             runtime.backlog();
         }
@@ -231,6 +231,7 @@ impl ServerState {
             identity: Identity::new(origin, worker_count, &runtime)?,
             runtime,
             config: Mutex::new(config),
+            config_changes: Mutex::default(),
             settings: Mutex::new(Arc::new(settings.clone())),
             settings_version: AtomicU64::new(1),
             counted_from: Mutex::default(),
@@ -276,12 +277,14 @@ impl ServerState {
         pairs: &[(&[u8], &[u8])],
         may_change_protected: bool,
     ) -> Result<(), ConfigError> {
-        let mut config = self.config();
+        // Others read the configuration meanwhile: a change may wait for the disk.
+        let _changes = self.config_changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = self.config().clone();
         let mut next = config.changed(pairs, may_change_protected)?;
         let settings = self.prepared(&config, &mut next)?;
         self.apply(&settings);
         notice::log(&config, &next);
-        *config = next;
+        *self.config() = next;
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
@@ -321,7 +324,7 @@ impl ServerState {
             return Err(refused(Process::oom_score_mode(), why));
         }
         let turns_on = settings.persistence.keeps_log && !before.persistence.keeps_log;
-        if turns_on && let Err(why) = self.durability.turn_on(&settings, &self.runtime) {
+        if turns_on && let Err(why) = self.turn_log_on(&settings) {
             tracing::warn!("The append-only file cannot be turned on: {why}");
             return_to(&before);
             // It was set before, so it can be again.
@@ -333,7 +336,7 @@ impl ServerState {
             return_to(&before);
             if turns_on {
                 // Nothing has been written yet.
-                let _ = self.durability.turn_off(&before, &self.runtime);
+                let _ = self.turn_log_off(&before);
             }
             // It was set before, so it can be again.
             let _ = self.oom_score.set(before.derived.oom_score);
@@ -341,7 +344,7 @@ impl ServerState {
         })?;
         if before.persistence.keeps_log
             && !settings.persistence.keeps_log
-            && let Err(why) = self.durability.turn_off(&settings, &self.runtime)
+            && let Err(why) = self.turn_log_off(&settings)
         {
             return_to(&before);
             // What was possible before is so again.

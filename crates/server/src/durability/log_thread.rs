@@ -24,6 +24,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Looks without any record behind which the thread sleeps until it is woken.
 const QUIET_LOOKS: u32 = 50;
+/// When the next segment is prepared once more after that has failed: on a full disk each attempt
+/// takes what writes need.
+const SPARE_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// How often the log is made durable under `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -46,6 +49,8 @@ struct Log {
     synced_at: Duration,
     quiet_looks: u32,
     spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
+    /// Until when none is prepared.
+    spare_pause_end: Duration,
 }
 
 impl LogThread {
@@ -113,6 +118,7 @@ impl Log {
             synced_at: sys::clock::monotonic(),
             quiet_looks: 0,
             spare: None,
+            spare_pause_end: Duration::ZERO,
         }
     }
 
@@ -123,21 +129,28 @@ impl Log {
         let policy = shared.settings().persistence.sync_policy;
         let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
         let written = self.write(shared);
-        if matches!(written, Err(WriteError::Full(_))) {
-            if is_wanted {
-                shared.durability.progress.sync_wanted.store(true, Ordering::SeqCst);
-            }
-            self.publish(policy, shared);
-            return Some(RETRY_INTERVAL);
+        let is_full = matches!(written, Err(WriteError::Full(_)));
+        if is_full && is_wanted {
+            shared.durability.progress.sync_wanted.store(true, Ordering::SeqCst);
         }
         let had_records = matches!(written, Ok(true));
-        let synced = written.and_then(|_| self.sync(policy, is_wanted, shared));
+        // What was written before the disk was full is made durable all the same.
+        let synced = match written {
+            Ok(_) | Err(WriteError::Full(_)) => self.sync(policy, is_wanted, shared),
+            Err(error) => Err(error),
+        };
         if let Err(WriteError::Full(error) | WriteError::Failed(error)) = synced {
             self.fail(&error, shared);
             return None;
         }
         self.publish(policy, shared);
+        if is_full {
+            return Some(RETRY_INTERVAL);
+        }
         self.keep_spare();
+        if had_records && shared.due_growth().is_some() {
+            shared.service_waker.wake();
+        }
         self.patience(policy, had_records)
     }
 
@@ -238,14 +251,15 @@ impl Log {
                 Err(TryRecvError::Empty) => return,
                 Ok(Ok(spare)) => writer.offer_spare(spare),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "The next segment of the log cannot be prepared")
+                    tracing::warn!(%error, "The next segment of the log cannot be prepared");
+                    self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
                 }
                 Err(TryRecvError::Disconnected) => {}
             }
             self.spare = None;
             return;
         }
-        if !writer.wants_spare() {
+        if !writer.wants_spare() || sys::clock::monotonic() < self.spare_pause_end {
             return;
         }
         let (sender, receiver) = channel();

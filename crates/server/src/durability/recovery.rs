@@ -1,7 +1,7 @@
 //! What happens with a log when a server starts: the data are made from it, before anybody can
 //! connect, and it is opened to be gone on with.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -14,13 +14,14 @@ use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 
 use crate::config::base_text;
 use crate::config::options::Settings;
-use crate::persistence::{load_file, save_options};
+use crate::import::append_only::manifest_in;
+use crate::persistence::{dataset_path, load_file, save_options};
 
 /// How often the log says how far the data have come.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What a file that Redis writes ends with: its log is a list of files with this one as an index.
-pub const REDIS_MANIFEST_SUFFIX: &str = ".manifest";
+/// The append-only file of Redis before 7, in the folder of the server.
+const REDIS_FILE: &str = "appendonly.aof";
 
 /// The file in the folder of the log that has the data which the log goes on from.
 pub const SNAPSHOT_NAME: &str = "base.rdb";
@@ -79,20 +80,34 @@ pub fn open_folder(settings: &Settings) -> Result<Folder, String> {
         ),
         _ => failed("lock", error),
     })?;
-    let names = directory.list().map_err(|error| failed("read", error))?;
-    if let Some(name) = names.iter().find(|name| name.ends_with(REDIS_MANIFEST_SUFFIX)) {
+    let storage: Arc<dyn Storage> = Arc::new(directory);
+    let found = redis_log(settings).map_err(|error| failed("read", error))?;
+    if let Some(file) = found {
         return Err(format!(
-            "'{}' has an append-only file of Redis ({name}), which is not read at start: \
-             choose another appenddirname, and send it to the server by 'forebay import'",
-            path.display()
+            "There is an append-only file of Redis, '{}', which is not read at start: send it to a \
+             server by 'forebay import', or choose another dir",
+            file.display()
         ));
     }
-    Ok(Folder { path, storage: Arc::new(directory), lock })
+    Ok(Folder { path, storage, lock })
+}
+
+/// Returns a log of Redis that is where this server looks for its own, if there is any: the
+/// manifest of Redis 7 in the folder of the log, or the one file of Redis before.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
+    let directory = &settings.daemon.directory;
+    let manifest = manifest_in(&directory.join(&settings.persistence.log_directory))?;
+    let file = directory.join(REDIS_FILE);
+    Ok(manifest.or_else(|| file.exists().then_some(file)))
 }
 
 impl Folder {
     /// As the function [`recover`].
     pub(super) fn recover(self, settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
+        self.forget_unfinished().map_err(|error| self.cannot_remove(&error))?;
         let snapshot = self.load_snapshot(settings, runtime)?;
         let begun = sys::clock::monotonic();
         let end = self.replay(snapshot, runtime)?;
@@ -139,8 +154,7 @@ impl Folder {
         if log.begins_at().is_some() {
             return Ok(None);
         }
-        let dataset = Path::new(&settings.persistence.file_name);
-        if load_file(runtime, dataset, ExpiredKeys::LeftOut)?.is_none() {
+        if load_file(runtime, &dataset_path(settings), ExpiredKeys::LeftOut)?.is_none() {
             return Ok(None);
         }
         self.save_snapshot(settings, runtime, &SaveProgress::default()).map(Some)
@@ -169,15 +183,26 @@ impl Folder {
     /// Removes the log that is there and then its snapshot, so that what a power cut leaves is a
     /// log that can be read, or none.
     pub(super) fn clear(&self) -> Result<(), String> {
-        let removed = wal::remove_log(&*self.storage).and_then(|()| {
+        let removed = self.forget_unfinished().and_then(|()| {
+            wal::remove_log(&*self.storage)?;
             match self.storage.remove(SNAPSHOT_NAME) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => self.storage.sync_directory(),
             }
         });
-        removed.map_err(|error| {
-            format!("Can't remove the log in '{}': {}", self.path.display(), base_text(&error))
-        })
+        removed.map_err(|error| self.cannot_remove(&error))
+    }
+
+    /// Removes snapshots that a process has begun which was killed: the folder is nobody else's.
+    fn forget_unfinished(&self) -> io::Result<()> {
+        let names = self.storage.list()?.into_iter();
+        names
+            .filter(|name| runtime::is_temporary(name))
+            .try_for_each(|name| self.storage.remove(&name))
+    }
+
+    fn cannot_remove(&self, error: &io::Error) -> String {
+        format!("Can't remove files in '{}': {}", self.path.display(), base_text(error))
     }
 
     /// Begins an empty log at `lsn`, in place of any that is there.

@@ -106,7 +106,8 @@ impl Worker<'_> {
             return;
         }
         self.mailbox.hold_replies(true);
-        let durable = self.shared.durability.durable_lsn();
+        let durability = &self.shared.durability;
+        let (has_failed, durable) = (durability.has_failed(), durability.last_durable_lsn());
         for bits in self.awaiting_log.clone() {
             let token = Token::from_bits(bits).0;
             let Some(member) = self.connections.get_mut(token) else { continue };
@@ -114,9 +115,12 @@ impl Worker<'_> {
                 self.awaiting_log.remove(&bits);
                 continue;
             };
-            if durable.is_some_and(|durable| durable >= lsn) && member.connection.claim() {
+            if durable >= lsn && member.connection.claim() {
                 self.awaiting_log.remove(&bits);
                 self.go_on(token, Wake::Durable);
+            } else if has_failed {
+                // Nobody will ever know.
+                self.close(token, CloseReason::LogFailed);
             }
         }
     }
