@@ -126,7 +126,7 @@ fn folder_that_cannot_be_used_says_why() {
     let folder = TempFolder::new();
     fs::create_dir(folder.join(FOLDER)).expect("it can be made");
     fs::write(folder.join(FOLDER).join("appendonly.aof.manifest"), b"").expect("it can be written");
-    refused(&folder, "has an append-only file of Redis");
+    refused(&folder, "There is an append-only file of Redis");
 }
 
 #[test]
