@@ -1,6 +1,7 @@
 //! Servers whose data are on disk: killed, started again, and started on what they cannot use.
 
 mod kills;
+mod loading;
 mod snapshots;
 mod starts;
 

@@ -16,6 +16,8 @@ pub enum WriteRefusal {
     LogFailed = 8,
     /// The dataset could not be saved. Keys expire and are evicted all the same.
     Unsaved = 16,
+    /// The data are being read at start. Most reads are refused as well.
+    Loading = 32,
 }
 
 /// Whether writes are admitted. Costs one load where they are.
@@ -40,6 +42,12 @@ impl Admission {
         self.reasons.load(Ordering::Relaxed) & !(WriteRefusal::Unsaved as u8) != 0
     }
 
+    /// Returns whether the data are being read at start.
+    #[inline]
+    pub fn is_loading(&self) -> bool {
+        self.reasons.load(Ordering::Relaxed) & WriteRefusal::Loading as u8 != 0
+    }
+
     /// Takes no write from now on, for this reason. What is under way completes.
     pub fn refuse(&self, reason: WriteRefusal) {
         self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
@@ -53,8 +61,8 @@ impl Admission {
 
 #[cold]
 fn weightiest(reasons: u8) -> WriteRefusal {
-    use WriteRefusal::{DiskFull, Fenced, LogFailed, LogFull, Unsaved};
-    let by_weight = [Fenced, LogFailed, DiskFull, LogFull, Unsaved];
+    use WriteRefusal::{DiskFull, Fenced, Loading, LogFailed, LogFull, Unsaved};
+    let by_weight = [Loading, Fenced, LogFailed, DiskFull, LogFull, Unsaved];
     let weightiest = by_weight.into_iter().find(|reason| reasons & *reason as u8 != 0);
     weightiest.expect("each bit is that of a reason")
 }

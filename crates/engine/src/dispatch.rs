@@ -64,13 +64,18 @@ fn check_in_order(
         return Err(CommandError::NOT_IN_TRANSACTION);
     }
     let pause = execution.pause.get();
+    let is_loading = keyspace.admission().is_loading();
     // A pause keeps the data as it is: nothing is evicted, and nothing refused for that.
     if is_over_limit
         && pause.is_none()
+        && !is_loading
         && !make_room(keyspace, execution)
         && needs_memory(command, session)
     {
         return Err(CommandError::OUT_OF_MEMORY);
+    }
+    if is_loading && !command.is(Flags::LOADING) {
+        return Err(CommandError::LOADING);
     }
     if let Some(error) = write_refusal(keyspace)
         && may(command, session, Flags::WRITE, Flags::WRITE)
@@ -116,6 +121,7 @@ pub(crate) fn write_refusal(keyspace: &Keyspace) -> Option<CommandError> {
 #[cold]
 fn refusal_of(reason: WriteRefusal) -> CommandError {
     CommandError::Fixed(match reason {
+        WriteRefusal::Loading => return CommandError::LOADING,
         WriteRefusal::Fenced => "READONLY You can't write against a read only replica.",
         WriteRefusal::DiskFull => "MISCONF Errors writing to the AOF file: No space left on device",
         WriteRefusal::LogFailed => "MISCONF Errors writing to the AOF file: Input/output error",

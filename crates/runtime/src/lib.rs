@@ -42,7 +42,8 @@ pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};
 pub use snapshot_file::{
-    ExpiredKeys, LoadError, Loaded, SaveError, SaveOptions, SaveProgress, Saved, is_temporary,
+    ExpiredKeys, LoadError, LoadObserver, Loaded, SaveError, SaveOptions, SaveProgress, Saved,
+    is_temporary,
 };
 pub use sweep_stats::{OverLimitDurations, SweepCounts};
 pub use sweeper::Sweeper;

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -122,6 +123,21 @@ pub struct Loaded {
     pub bytes: u64,
 }
 
+/// Who follows the reading of a file.
+pub trait LoadObserver {
+    /// The file has a field of this name.
+    fn field(&mut self, _name: &[u8], _value: &[u8]) {}
+
+    /// So much was read, now and then and at the end. Where it breaks, the reading ends with
+    /// [`LoadError::Cancelled`].
+    fn progress(&mut self, _loaded: &Loaded) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Nobody does.
+impl LoadObserver for () {}
+
 /// What becomes of keys of a file that have expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiredKeys {
@@ -154,6 +170,8 @@ pub enum LoadError {
     },
     /// There is no memory for it.
     NoRoom(NeedRoom),
+    /// Who follows it wants no more.
+    Cancelled,
 }
 
 impl fmt::Display for LoadError {
@@ -173,6 +191,7 @@ impl fmt::Display for LoadError {
             LoadError::NoRoom(need) => {
                 write!(formatter, "no memory for it: {} bytes are missing", need.bytes)
             }
+            LoadError::Cancelled => formatter.write_str("it was ended"),
         }
     }
 }
@@ -265,9 +284,8 @@ impl Runtime {
         Ok(Saved { bytes: written, changes, lsn })
     }
 
-    /// Makes the keys of the file `input`, which are not there yet, and reports how many bytes
-    /// were read and keys made, now and then. Memory limits do not count meanwhile. The caller
-    /// holds no guard.
+    /// Makes the keys of the file `input`, which are not there yet, while `observer` follows.
+    /// Memory limits do not count meanwhile. The caller holds no guard.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -275,9 +293,9 @@ impl Runtime {
         &self,
         input: impl Read,
         expired: ExpiredKeys,
-        mut report: impl FnMut(&Loaded),
+        observer: &mut dyn LoadObserver,
     ) -> Result<Loaded, LoadError> {
-        self.load_file(&mut FileReader::open(input)?, expired, &mut report)
+        self.load_file(&mut FileReader::open(input)?, expired, observer)
     }
 
     /// As [`Runtime::load`], of a file that was opened: something else may follow it.
@@ -288,9 +306,9 @@ impl Runtime {
         &self,
         reader: &mut FileReader<R>,
         expired: ExpiredKeys,
-        report: &mut dyn FnMut(&Loaded),
+        observer: &mut dyn LoadObserver,
     ) -> Result<Loaded, LoadError> {
-        self.read_entries(reader, report, &mut |database, entry| {
+        self.read_entries(reader, observer, &mut |database, entry| {
             let key = self.keyspace().hasher().key(entry.key);
             let mut guard = self.keyspace().lock(key.shard);
             // Nothing is evicted for it: what was in memory where it comes from must fit here.
@@ -319,7 +337,7 @@ impl Runtime {
         let mut reader = FileReader::open(File::open(path)?)?;
         guard.begin_atomic();
         guard.access().flush_all(self.clock().wall());
-        let loaded = self.read_entries(&mut reader, &mut |_| {}, &mut |database, entry| {
+        let loaded = self.read_entries(&mut reader, &mut (), &mut |database, entry| {
             self.load_entry(&mut guard, database, entry, ExpiredKeys::LeftOut)
         });
         guard.finish();
@@ -362,7 +380,7 @@ impl Runtime {
     fn read_entries<R: Read>(
         &self,
         reader: &mut FileReader<R>,
-        report: &mut dyn FnMut(&Loaded),
+        observer: &mut dyn LoadObserver,
         load: &mut dyn FnMut(DatabaseIndex, &FileEntry<'_>) -> Result<bool, LoadError>,
     ) -> Result<Loaded, LoadError> {
         const REPORT_KEYS: u64 = 1024;
@@ -375,7 +393,8 @@ impl Runtime {
                     let number = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                     loaded.lsn = number.map(Lsn);
                 }
-                Some(Item::Field { .. } | Item::Sizes { .. }) => {}
+                Some(Item::Field { name, value }) => observer.field(name, value),
+                Some(Item::Sizes { .. }) => {}
                 Some(Item::Database(number)) => {
                     let is_here = number < self.keyspace().database_count() as u64;
                     database = DatabaseIndex(number as u8);
@@ -389,13 +408,13 @@ impl Runtime {
                         false => loaded.expired += 1,
                     }
                     if (loaded.keys + loaded.expired).is_multiple_of(REPORT_KEYS) {
-                        report(&loaded);
+                        follow(observer, &loaded)?;
                     }
                 }
             }
         }
         loaded.bytes = reader.offset();
-        report(&loaded);
+        follow(observer, &loaded)?;
         Ok(loaded)
     }
 
@@ -434,6 +453,13 @@ impl Runtime {
                 LoadError::Value { offset, key: entry.key.to_vec() }
             }
         })
+    }
+}
+
+fn follow(observer: &mut dyn LoadObserver, loaded: &Loaded) -> Result<(), LoadError> {
+    match observer.progress(loaded) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(LoadError::Cancelled),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::config::kind::Named;
 use crate::config::options::Settings;
 
 pub use log_thread::LogThread;
-pub use recovery::{OpenLog, SNAPSHOT_NAME, recover, redis_log};
+pub use recovery::{Folder, OpenLog, SNAPSHOT_NAME, open_folder, redis_log};
 
 /// Records that the log thread has not taken, in bytes, behind which no write is admitted. They are
 /// in memory, and replies are held long before: this is for writers whose replies nobody holds.

@@ -37,6 +37,7 @@ impl InProcessServer {
         limit_clients(&mut config, descriptor_limit() / 2)?;
         let shared = ServerState::new(config, Origin::default(), LogControl::detached())?;
         let shared = Arc::new(shared);
+        shared.load(false).map_err(Option::unwrap_or_default)?;
         let listeners = listen::open(&shared.settings(), &shared.closer)?;
         shared.listeners.take(&listeners);
         let acceptor =

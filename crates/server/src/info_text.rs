@@ -13,6 +13,7 @@ use sys::process::UsageOf;
 
 use crate::config::options::Network;
 use crate::durability::LogReport;
+use crate::loading::LoadingReport;
 use crate::server_state::ServerState;
 use crate::statistics::{Counted, Rate};
 
@@ -217,7 +218,9 @@ fn fragmentation(report: &MemoryReport, fields: &mut InfoText) {
 }
 
 fn persistence(shared: &ServerState, fields: &mut InfoText) {
-    add_zeroes(fields, &["loading", "async_loading"]);
+    let loading = shared.loading.report();
+    fields.add("loading", u8::from(loading.is_some()));
+    add_zeroes(fields, &["async_loading"]);
     add_zeroes(fields, &["current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
     let report = shared.persistence_report();
@@ -249,6 +252,16 @@ fn persistence(shared: &ServerState, fields: &mut InfoText) {
     add_zeroes(fields, &["module_fork_in_progress", "module_fork_last_cow_size"]);
     if log.is_on {
         add_log(shared, &log, fields);
+    }
+    if let Some(loading) = loading {
+        let LoadingReport { read_bytes, total_bytes, .. } = loading;
+        let percent = 100.0 * read_bytes as f64 / total_bytes.max(1) as f64;
+        fields.add("loading_start_time", loading.began_s);
+        fields.add("loading_total_bytes", total_bytes);
+        fields.add("loading_rdb_used_mem", loading.memory_bytes);
+        fields.add("loading_loaded_bytes", read_bytes);
+        fields.add("loading_loaded_perc", format_args!("{percent:.2}"));
+        fields.add("loading_eta_seconds", loading.left_s);
     }
     if let Some(backlog) = shared.runtime.kept_backlog() {
         let extent = backlog.extent();

@@ -44,6 +44,7 @@ mod info_text;
 mod lane_lifecycle;
 mod latency;
 mod listen;
+mod loading;
 mod log;
 mod mailbox;
 mod monitor;

@@ -21,6 +21,7 @@ use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
 use crate::durability::redis_log;
+use crate::loading::Loading;
 use crate::server_state::ServerState;
 
 /// How long after a failure the schedule is followed again, as in Redis.
@@ -247,15 +248,11 @@ impl ServerState {
         self.keyspace().changes_since_start().saturating_sub(saved)
     }
 
-    /// Reads the file of the dataset, where there is one, before the server serves.
+    /// Reads the file of the dataset, where there is one.
     ///
     /// # Errors
     /// A line for the log, where the file is there and cannot be read to its end.
     pub fn load_dataset(&self) -> Result<(), String> {
-        if self.durability.is_on() {
-            // The data are those of the log.
-            return Ok(());
-        }
         if let Ok(Some(file)) = redis_log(&self.settings()) {
             tracing::warn!(
                 file = %file.display(),
@@ -263,8 +260,9 @@ impl ServerState {
                  it to a server"
             );
         }
-        if let Some(loaded) = load_file(&self.runtime, &self.dataset_path(), ExpiredKeys::LeftOut)?
-        {
+        let path = self.dataset_path();
+        let loaded = load_file(&self.runtime, &path, ExpiredKeys::LeftOut, &self.loading)?;
+        if let Some(loaded) = loaded {
             self.note_loaded(loaded);
         }
         Ok(())
@@ -284,6 +282,9 @@ impl ServerState {
     /// Begins to write the file by a thread of its own, where that is wanted or due. For the
     /// service thread.
     pub fn save_if_due(self: &Arc<ServerState>) {
+        if self.loading.is_on() {
+            return;
+        }
         self.rewrite_if_due();
         if let Some((seconds, changes)) = self.due_rule()
             && self.save_later().is_ok()
@@ -510,6 +511,7 @@ impl ServerState {
     /// # Errors
     /// A sentence that says why not: a file is being written, for one.
     pub fn turn_log_on(&self, settings: &Settings) -> Result<(), String> {
+        self.loaded()?;
         // One snapshot at a time: before anything in the folder of the log is touched.
         let begun = self.persistence.begin(Target::LogSnapshot, Writer::Caller);
         let progress = begun.map_err(|_| {
@@ -528,10 +530,19 @@ impl ServerState {
     /// # Errors
     /// A sentence that says why not.
     pub fn turn_log_off(&self, settings: &Settings) -> Result<(), String> {
+        self.loaded()?;
         self.durability.turn_off(settings, &self.runtime)?;
         self.persistence.state().rewrites.is_scheduled = false;
         self.persistence.cancel(&[Target::LogSnapshot]);
         Ok(())
+    }
+
+    /// Refuses what is not to happen while the data are read.
+    fn loaded(&self) -> Result<(), String> {
+        match self.loading.is_on() {
+            true => Err("the dataset is being loaded: try again when that has ended".to_owned()),
+            false => Ok(()),
+        }
     }
 
     fn save_by(&self, writer: Writer) -> Result<(), SaveRefusal> {
@@ -577,6 +588,9 @@ impl Persistence for ServerState {
     }
 
     fn reload(&self, saves: bool) -> Result<(), SaveRefusal> {
+        if self.loading.is_on() {
+            return Err(SaveRefusal::Runs);
+        }
         self.persistence.cancel(&Target::ALL);
         self.persistence.begin(Target::Dataset, Writer::Caller)?;
         let path = self.dataset_path();
@@ -626,8 +640,8 @@ pub fn save_options(settings: &Settings) -> SaveOptions {
     }
 }
 
-/// Makes the keys of the file at `path` in `runtime`, which has none; `None` where there is no such
-/// file.
+/// Makes the keys of the file at `path` in `runtime`, which has none, as a part of `loading`; `None`
+/// where there is no such file.
 ///
 /// # Errors
 /// A line for the log, where the file is there and cannot be read to its end.
@@ -635,6 +649,7 @@ pub fn load_file(
     runtime: &Runtime,
     path: &Path,
     expired: ExpiredKeys,
+    loading: &Loading,
 ) -> Result<Option<Loaded>, String> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -644,18 +659,12 @@ pub fn load_file(
         format!("Fatal error loading the DB from {}: {reason}. Exiting.", path.display())
     };
     let file = file.map_err(|error| fatal(&error))?;
-    let total = file.metadata().map_or(0, |metadata| metadata.len());
+    loading.expect(file.metadata().map_or(0, |metadata| metadata.len()));
     let began = sys::clock::monotonic();
-    let mut told = began;
-    let loaded = runtime.load(file, expired, |so_far| {
-        let now = sys::clock::monotonic();
-        if now - told >= Duration::from_secs(5) {
-            told = now;
-            let (keys, bytes) = (so_far.keys, so_far.bytes);
-            tracing::info!(keys, bytes, total, "Loading the dataset");
-        }
-    });
+    let mut observer = loading;
+    let loaded = runtime.load(file, expired, &mut observer);
     let loaded = loaded.map_err(|error: LoadError| fatal(&error))?;
+    loading.end_file(loaded.bytes);
     let (keys, expired) = (loaded.keys, loaded.expired);
     tracing::info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}.");
     let took = (sys::clock::monotonic() - began).as_secs_f64();

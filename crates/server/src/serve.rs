@@ -134,19 +134,21 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let shared = Arc::new(ServerState::new(config, origin, control)?);
     crash_report::watch(&shared);
     let settings = shared.settings();
-    shared.load_dataset()?;
     let listeners = listen::open(&settings, &shared.closer)?;
     shared.listeners.take(&listeners);
     let kinds = listen::kinds(&listeners);
     let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
     let poller = end_poller(&shared, &signals).map_err(|error| format!("no poller: {error}"))?;
-    let threads = start_threads(&shared, acceptor)?;
+    tracing::info!("Server initialized");
+    let loader = start_loader(&shared)?;
+    let mut threads = start_threads(&shared, acceptor)?;
+    threads.serving.extend(loader);
     let _pid_file = PidFile::write(settings.daemon.pid_file.as_deref());
+    wait_until_loaded(&shared, &signals, &poller)?;
     if !shared.shutdown.has_begun() {
         announce(start, &kinds)?;
     }
-    wait_for_the_end(&shared, &signals, &poller)
-        .map_err(|error| format!("waiting failed: {error}"))?;
+    wait_for_the_end(&shared, &signals, &poller)?;
     start.supervisor.stopping();
     end_at_once_at_a_signal(signals);
     // Who reads the memory itself turns to the socket, and learns there that the server is gone.
@@ -182,7 +184,6 @@ fn fix_pid_file(config: &mut Config, start: &Start) {
 
 /// Tells everybody who may wait for it that the server serves.
 fn announce(start: &Start, kinds: &[&str]) -> Result<(), String> {
-    tracing::info!("Server initialized");
     for kind in kinds {
         // Redis's words, as tools wait for them.
         tracing::info!("Ready to accept connections {kind}");
@@ -278,6 +279,28 @@ fn join(thread: Thread) -> Result<(), String> {
     thread.join().map_err(|_| "a thread of the server has panicked".to_owned())?
 }
 
+/// Has a thread read the data. Returns it where that takes a while: clients are to be answered then.
+///
+/// # Errors
+/// When the data cannot be read, as far as is known by then.
+fn start_loader(shared: &Arc<ServerState>) -> Result<Option<Thread>, String> {
+    let state = Arc::clone(shared);
+    let loader = start_thread("loader".to_owned(), move || match state.load(true) {
+        Ok(()) => Ok(()),
+        // The server ends already.
+        Err(None) => Ok(()),
+        Err(Some(message)) => {
+            // It may have begun meanwhile; either is fine.
+            let _ = state.begin_shutdown(ShutdownRequest::default());
+            Err(message)
+        }
+    })?;
+    match shared.loading.wait_until_shown() {
+        true => join(loader).map(|()| None),
+        false => Ok(Some(loader)),
+    }
+}
+
 /// Starts all threads and returns once each worker serves, or has begun the shutdown because it
 /// cannot.
 pub(crate) fn start_threads(
@@ -361,11 +384,36 @@ fn end_poller(shared: &ServerState, signals: &Signals) -> io::Result<Poller> {
     Ok(poller)
 }
 
+/// Returns once the data are there, or the server is shutting down.
+fn wait_until_loaded(
+    shared: &ServerState,
+    signals: &Signals,
+    poller: &Poller,
+) -> Result<(), String> {
+    wait_while(shared, signals, poller, || shared.loading.is_on())
+}
+
 /// Returns once the server is shutting down, by SHUTDOWN, by a signal or because a worker failed.
-fn wait_for_the_end(shared: &ServerState, signals: &Signals, poller: &Poller) -> io::Result<()> {
+fn wait_for_the_end(
+    shared: &ServerState,
+    signals: &Signals,
+    poller: &Poller,
+) -> Result<(), String> {
+    wait_while(shared, signals, poller, || true)
+}
+
+/// Does what signals ask for while `goes_on` and the server is not shutting down. The waker of the
+/// shutdown tells of both.
+fn wait_while(
+    shared: &ServerState,
+    signals: &Signals,
+    poller: &Poller,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), String> {
     let mut events = Events::with_capacity(2);
-    while !shared.shutdown.has_begun() {
-        poller.wait(&mut events, None)?;
+    while goes_on() && !shared.shutdown.has_begun() {
+        let waited = poller.wait(&mut events, None);
+        waited.map_err(|error| format!("waiting failed: {error}"))?;
         shared.shutdown.waker().clear();
         while let Some(signal) = signals.next() {
             let settings = shared.settings();

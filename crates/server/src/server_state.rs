@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{Lsn, UnixMs};
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
-use effects::BACKLOG_BYTES_MIN;
+use effects::{BACKLOG_BYTES_MIN, WriteRefusal};
 use engine::{CommandStats, Position, TimingSettings};
 use keyspace::Keyspace;
 use runtime::{Environment, Memory, Options, Runtime};
@@ -30,6 +30,7 @@ use crate::huge_pages::HugePages;
 use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::listen::{Listeners, OptionRefusal};
+use crate::loading::Loading;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
@@ -78,6 +79,8 @@ pub struct ServerState {
     pub clients: Registry,
     /// The log.
     pub durability: Durability,
+    /// How it stands with the reading of the data at start.
+    pub loading: Loading,
     /// What is sent to other servers.
     pub transfers: Transfers,
     /// How it stands with the file of the dataset.
@@ -171,7 +174,8 @@ impl Default for Origin {
 }
 
 impl ServerState {
-    /// Builds the data store that `config` asks for, without opening any listener.
+    /// Builds the data store that `config` asks for, without opening any listener, and claims the
+    /// folder of its log. It takes no requests before [`ServerState::load`] has returned.
     ///
     /// # Errors
     /// A sentence for the log: memory, address space or descriptors are short.
@@ -186,13 +190,9 @@ impl ServerState {
         let segments = Arc::clone(segments);
         let durability = Durability::default();
         let keeps_log = settings.persistence.keeps_log;
-        let recovered = keeps_log.then(|| durability::recover(&settings, &runtime)).transpose()?;
-        if settings.instance.effect_backlog_bytes >= BACKLOG_BYTES_MIN {
-            runtime.backlog();
-        }
-        if let Some(recovered) = recovered {
-            durability.begin(recovered, &runtime);
-        }
+        let folder = keeps_log.then(|| durability::open_folder(&settings)).transpose()?;
+        let loading = Loading::new(folder, runtime.clock().wall());
+        runtime.keyspace().admission().refuse(WriteRefusal::Loading);
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
         let quotas = Arc::new(UserQuotas::of_system());
@@ -210,6 +210,7 @@ impl ServerState {
             listeners: Listeners::default(),
             clients: Registry::default(),
             durability,
+            loading,
             persistence: PersistenceState::default(),
             pause: ClientPause::default(),
             switches: Switches::default(),
@@ -460,8 +461,10 @@ impl ServerState {
             tracing::warn!("A shutdown is underway already");
             return Err(ShutdownError::Begun);
         }
+        // What was read in part must not take the place of the whole.
+        let is_loaded = self.loading.cancel();
         let has_schedule = !self.settings().persistence.schedule.is_empty();
-        match request.save.unwrap_or(has_schedule) {
+        match is_loaded && request.save.unwrap_or(has_schedule) {
             false => self.cancel_save(),
             true => {
                 if let Err(error) = self.save_finally() {

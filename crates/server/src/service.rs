@@ -152,7 +152,8 @@ impl ServiceThread {
         if switches.is_service_paused.load(Ordering::Relaxed) {
             return;
         }
-        let is_paused = self.shared.pause.switch.get().is_some();
+        let is_loading = self.shared.loading.is_on();
+        let is_paused = self.shared.pause.switch.get().is_some() || is_loading;
         let options = SweepOptions {
             expires: !is_paused && !switches.leaves_expired.load(Ordering::Relaxed),
             evicts: !is_paused,

@@ -53,6 +53,7 @@ impl TestServer {
         config.load(read_text(text.as_bytes(), None, 1)).unwrap();
         let shared =
             Arc::new(ServerState::new(config, Origin::default(), LogControl::detached()).unwrap());
+        shared.load(false).unwrap();
         prepare(&shared);
         let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
         shared.listeners.take(&listeners);

@@ -164,6 +164,24 @@ impl Reader {
         self.segments.first().map(|(lsn, _)| *lsn)
     }
 
+    /// Returns the bytes of all segments, those that are prepared and not used included.
+    ///
+    /// # Errors
+    /// When one cannot be opened.
+    pub fn file_bytes(&self) -> Result<u64, LogError> {
+        let bytes = |name: &str| self.storage.open_read(name)?.length();
+        let of = |(_, name): &(u64, String)| {
+            bytes(name).map_err(|error| LogError::Disk { name: name.clone(), error })
+        };
+        self.segments.iter().map(of).sum()
+    }
+
+    /// Returns how many of these were read.
+    pub fn read_bytes(&self) -> u64 {
+        let past = self.summaries.split_last().map_or(&[][..], |(_, past)| past);
+        past.iter().map(|summary| summary.file_bytes).sum::<u64>() + self.offset
+    }
+
     /// Reads the next frame that has a payload, which takes the place of what is in `payload`;
     /// returns none at the end of the log. Takes as much memory as the file has bytes for it.
     ///

@@ -55,6 +55,9 @@ impl CommandError {
     /// The session has to authenticate first. The engine's check before the handler.
     pub const NOT_AUTHENTICATED: CommandError =
         CommandError::Fixed("NOAUTH Authentication required.");
+    /// The data are being read at start. The engine's check before the handler.
+    pub const LOADING: CommandError =
+        CommandError::Fixed("LOADING Redis is loading the dataset in memory");
     /// The command may not run inside MULTI. The engine's check before the handler.
     pub const NOT_IN_TRANSACTION: CommandError =
         CommandError::Fixed("ERR Command not allowed inside a transaction");

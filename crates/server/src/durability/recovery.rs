@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use std::{fmt, io};
 
 use base::Lsn;
@@ -15,10 +14,8 @@ use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 use crate::config::base_text;
 use crate::config::options::Settings;
 use crate::import::append_only::manifest_in;
+use crate::loading::Loading;
 use crate::persistence::{dataset_path, load_file, save_options};
-
-/// How often the log says how far the data have come.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The append-only file of Redis before 7, in the folder of the server.
 const REDIS_FILE: &str = "appendonly.aof";
@@ -41,15 +38,6 @@ impl fmt::Debug for OpenLog {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "OpenLog({})", self.writer.lsn())
     }
-}
-
-/// Makes the data of `runtime`, which has none, from what is on disk, and opens the log. The stream
-/// of `runtime` goes on where the log ends.
-///
-/// # Errors
-/// A sentence that says why the server cannot start.
-pub fn recover(settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
-    open_folder(settings)?.recover(settings, runtime)
 }
 
 /// The folder of a log, claimed.
@@ -105,12 +93,21 @@ pub fn redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
 }
 
 impl Folder {
-    /// As the function [`recover`].
-    pub(super) fn recover(self, settings: &Settings, runtime: &Runtime) -> Result<OpenLog, String> {
+    /// Makes the data of `runtime`, which has none, from what is on disk, and opens the log. The
+    /// stream of `runtime` goes on where the log ends.
+    ///
+    /// # Errors
+    /// A sentence that says why the server cannot start, or that `loading` was cancelled.
+    pub fn recover(
+        self,
+        settings: &Settings,
+        runtime: &Runtime,
+        loading: &Loading,
+    ) -> Result<OpenLog, String> {
         self.forget_unfinished().map_err(|error| self.cannot_remove(&error))?;
-        let snapshot = self.load_snapshot(settings, runtime)?;
+        let snapshot = self.load_snapshot(settings, runtime, loading)?;
         let begun = sys::clock::monotonic();
-        let end = self.replay(snapshot, runtime)?;
+        let end = self.replay(snapshot, runtime, loading)?;
         if end.torn_bytes > 0 {
             tracing::warn!(
                 bytes = end.torn_bytes,
@@ -142,9 +139,14 @@ impl Folder {
     /// Loads the snapshot that the log goes on from, if there is one, and returns the LSN that the
     /// data stand for then. Where there is no log either, a dataset that was kept without one
     /// becomes that snapshot.
-    fn load_snapshot(&self, settings: &Settings, runtime: &Runtime) -> Result<Option<Lsn>, String> {
+    fn load_snapshot(
+        &self,
+        settings: &Settings,
+        runtime: &Runtime,
+        loading: &Loading,
+    ) -> Result<Option<Lsn>, String> {
         let path = self.snapshot_path();
-        if let Some(loaded) = load_file(runtime, &path, ExpiredKeys::Made)? {
+        if let Some(loaded) = load_file(runtime, &path, ExpiredKeys::Made, loading)? {
             let lsn = loaded.lsn.ok_or_else(|| {
                 format!("'{}' does not say where the log goes on from it", path.display())
             })?;
@@ -154,7 +156,8 @@ impl Folder {
         if log.begins_at().is_some() {
             return Ok(None);
         }
-        if load_file(runtime, &dataset_path(settings), ExpiredKeys::LeftOut)?.is_none() {
+        let dataset = dataset_path(settings);
+        if load_file(runtime, &dataset, ExpiredKeys::LeftOut, loading)?.is_none() {
             return Ok(None);
         }
         self.save_snapshot(settings, runtime, &SaveProgress::default()).map(Some)
@@ -238,7 +241,12 @@ impl Folder {
     }
 
     /// Applies all records of the log behind `snapshot`; returns where the log ends.
-    fn replay(&self, snapshot: Option<Lsn>, runtime: &Runtime) -> Result<LogEnd, String> {
+    fn replay(
+        &self,
+        snapshot: Option<Lsn>,
+        runtime: &Runtime,
+        loading: &Loading,
+    ) -> Result<LogEnd, String> {
         let failed = |error: &dyn fmt::Display| {
             format!(
                 "The append-only file in '{}' cannot be read: {error}. 'forebay check' says more",
@@ -246,15 +254,17 @@ impl Folder {
             )
         };
         let mut reader = Reader::open(Arc::clone(&self.storage)).map_err(|error| failed(&error))?;
+        loading.expect(reader.file_bytes().map_err(|error| failed(&error))?);
         let (mut applier, mut payload) = (Applier::new(), Vec::new());
-        let mut told_at = sys::clock::monotonic();
         let mut is_first = true;
         loop {
             let frame = reader.next(&mut payload).map_err(|error| failed(&error))?;
             if std::mem::take(&mut is_first) {
                 self.check_begin(&reader, snapshot)?;
             }
-            let Some(frame) = frame else { break };
+            if frame.is_none() {
+                break;
+            }
             let mut rest = payload.as_slice();
             while !rest.is_empty() {
                 let record = RecordView::read(rest).map_err(|error| failed(&error))?;
@@ -266,12 +276,11 @@ impl Folder {
                 }
                 rest = &rest[record.header().length as usize..];
             }
-            let now = sys::clock::monotonic();
-            if now - told_at >= PROGRESS_INTERVAL {
-                told_at = now;
-                tracing::info!(lsn = frame.end_lsn, "Loading the append-only file");
+            if loading.note(reader.read_bytes()).is_break() {
+                return Err(failed(&"it was ended"));
             }
         }
+        loading.end_file(reader.read_bytes());
         Ok(reader.end())
     }
 

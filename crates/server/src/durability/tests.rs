@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
+use base::UnixMs;
 use base::prng::Prng;
 use runtime::{Embedded, EmbeddedOptions, Environment, Memory, Options};
 use wal::simulated::{Faults, SimulatedDisk};
@@ -12,6 +13,7 @@ use wal::{Storage, WriteError};
 use super::recovery::Folder;
 use super::*;
 use crate::config::{Config, read_text};
+use crate::loading::Loading;
 use crate::tests::{TestServer, ask, read_to_end, wait_until};
 
 const MISCONF_FULL: &[u8] = b"-MISCONF Errors writing to the AOF file: No space left on device\r\n";
@@ -22,10 +24,14 @@ fn folder(disk: &SimulatedDisk) -> Folder {
     Folder { path: "simulated".into(), storage: Arc::new(disk.clone()), lock }
 }
 
+fn loading() -> Loading {
+    Loading::new(None, UnixMs(0))
+}
+
 /// Starts a server whose log is on `disk`.
 fn start(disk: &SimulatedDisk, options: &str) -> TestServer {
     TestServer::start_with(options, |shared| {
-        let log = folder(disk).recover(&shared.settings(), &shared.runtime).unwrap();
+        let log = folder(disk).recover(&shared.settings(), &shared.runtime, &loading()).unwrap();
         shared.durability.begin(log, &shared.runtime);
     })
 }
@@ -198,7 +204,7 @@ fn live(
     config.load(read_text(b"append-segment-size 64kb", None, 1)).unwrap();
     let embedded = instance();
     let runtime = embedded.runtime();
-    let log = folder(disk).recover(&config.settings(), runtime);
+    let log = folder(disk).recover(&config.settings(), runtime, &loading());
     let mut log = log.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let lsn = log.writer.lsn();
     assert!(lsn >= durable, "seed {seed}: {lsn} is left of {durable}");

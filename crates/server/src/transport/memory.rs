@@ -174,6 +174,7 @@ mod tests {
             let origin = server_state::Origin::default();
             let shared =
                 Arc::new(ServerState::new(config, origin, LogControl::detached()).unwrap());
+            shared.load(false).unwrap();
             let served = Arc::clone(&shared);
             let run = move || Worker::new(0, &served, None).unwrap().run().unwrap();
             TestWorker { shared, thread: Some(std::thread::spawn(run)) }

@@ -46,6 +46,10 @@ fn run(
     if args.len() > ARGUMENTS_MAX {
         return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into());
     }
+    if cx.access.keyspace().admission().is_loading() {
+        // What it makes could be what is still to be read.
+        return Err(CommandError::LOADING.into());
+    }
     let count = args.count(2)? as u64;
     let prefix = if args.len() > 3 { quoted(args.at(3), usize::MAX) } else { b"key" };
     let size = if args.len() > 4 { args.count(4)? as u64 } else { 0 };
