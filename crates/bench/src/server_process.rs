@@ -16,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use resp::Value;
 
 use crate::target::Target;
 use crate::wire::Wire;
@@ -190,6 +191,10 @@ impl ServerProcess {
         for target in [self.tcp(), self.unix()] {
             loop {
                 let answer = Wire::connect(&target).and_then(|mut wire| wire.call(&[b"PING"]));
+                let answer = answer.and_then(|answer| match answer {
+                    Value::Error(text) if text.starts_with(b"LOADING") => bail!("it still loads"),
+                    other => Ok(other),
+                });
                 match answer {
                     Ok(_) => break,
                     Err(_) if Instant::now() < deadline && self.is_running() => {
