@@ -640,8 +640,8 @@ pub fn save_options(settings: &Settings) -> SaveOptions {
     }
 }
 
-/// Makes the keys of the file at `path` in `runtime`, which has none, as a part of `loading`; `None`
-/// where there is no such file.
+/// Makes the keys of the file at `path` in `runtime`, which has none, as a part of `loading`;
+/// `None` where there is no such file.
 ///
 /// # Errors
 /// A line for the log, where the file is there and cannot be read to its end.

@@ -279,7 +279,8 @@ fn join(thread: Thread) -> Result<(), String> {
     thread.join().map_err(|_| "a thread of the server has panicked".to_owned())?
 }
 
-/// Has a thread read the data. Returns it where that takes a while: clients are to be answered then.
+/// Has a thread read the data. Returns it where that takes a while: clients are to be answered
+/// then.
 ///
 /// # Errors
 /// When the data cannot be read, as far as is known by then.
