@@ -2,6 +2,7 @@
 
 mod kills;
 mod loading;
+mod moments;
 mod snapshots;
 mod starts;
 

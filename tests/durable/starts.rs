@@ -45,7 +45,7 @@ pub fn digest(server: &Server) -> String {
     format!("{:?}", server.unix().call("DEBUG DIGEST"))
 }
 
-fn check(path: &Path, more: &[&str]) -> (String, bool) {
+pub fn check(path: &Path, more: &[&str]) -> (String, bool) {
     let output = Command::new(forebay()).arg("check").arg(path).args(more).output();
     let output = output.expect("the program starts");
     let text = [output.stdout, output.stderr].concat();

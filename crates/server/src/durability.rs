@@ -2,15 +2,23 @@
 //!
 //! *Layout*: `log_thread.rs` is the thread that writes it and makes it durable, `recovery.rs` what
 //! happens with a log when a server starts, `inspection.rs` what `forebay check` says of one.
+//! `history.rs` decides what is kept that no restart needs, `history_thread.rs` removes the rest,
+//! `restore.rs` makes the data of an earlier moment of it, `moment.rs` reads times.
 //!
 //! Without a log nothing of this is on the way of a request: there is no consumer, and the gate for
 //! replies is open. With one, a write does nothing more than without: its record is in the backlog,
 //! from which the log thread takes all there is. Replies wait at the gate (`engine::ReleaseGate`),
 //! under `always` until their records are durable, else where the thread is too far behind.
 
+mod history;
+mod history_thread;
 pub mod inspection;
 mod log_thread;
+mod moment;
 mod recovery;
+pub mod restore;
+#[cfg(test)]
+mod restore_tests;
 #[cfg(test)]
 mod tests;
 
@@ -20,14 +28,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{DatabaseIndex, Lsn};
+use base::{DatabaseIndex, Lsn, UnixMs};
 use effects::{Consumer, WriteRefusal};
 use runtime::{Runtime, SaveProgress};
 use wal::{Begin, Storage};
 
+use self::history::Needs;
 use crate::config::kind::Named;
 use crate::config::options::Settings;
 
+pub use history::Retention;
+pub use history_thread::HistoryThread;
 pub use log_thread::LogThread;
 pub use recovery::{Folder, OpenLog, SNAPSHOT_NAME, open_folder, redis_log};
 
@@ -72,6 +83,16 @@ pub struct Durability {
     /// An order has been carried out.
     done: Condvar,
     wakeup: Wakeup,
+    history: History,
+}
+
+/// What the thread shares that removes what is kept of the log no longer.
+#[derive(Default)]
+struct History {
+    wakeup: Wakeup,
+    exits: AtomicBool,
+    /// Held by who removes files.
+    removal: Mutex<()>,
 }
 
 /// What the log thread is to do beside writing.
@@ -171,6 +192,7 @@ impl Durability {
         progress.is_on.store(true, Ordering::SeqCst);
         self.orders().begin = Some(Box::new(RunningLog { log, consumer }));
         self.wakeup.wake();
+        self.history.wakeup.wake();
     }
 
     /// Begins to keep a log, in place of any that is there, while the server runs. Where there are
@@ -227,15 +249,50 @@ impl Durability {
         written.saturating_sub(base)
     }
 
-    /// Removes what of the log a snapshot of `lsn` and so many bytes, which is durable, has.
+    /// Keeps the snapshot that the log goes on from under another name, where `retention` keeps
+    /// history, as a new one is about to take its place.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub fn keep_snapshot(&self, retention: &Retention) -> io::Result<()> {
+        let Some(place) = self.place().clone().filter(|_| retention.keeps_history()) else {
+            return Ok(());
+        };
+        let lsn = self.progress.based_on.load(Ordering::SeqCst);
+        history::keep_snapshot(&place.path, &*place.storage, lsn)
+    }
+
+    /// Notes that the log goes on from a snapshot of `lsn` and so many bytes, which is durable.
+    /// What of the log it has is removed, unless it is kept for another reason.
     ///
     /// # Errors
     /// When a file cannot be removed: it is in the way of nothing.
-    pub fn forget_before(&self, lsn: Lsn, snapshot_bytes: u64) -> io::Result<()> {
+    pub fn note_snapshot(
+        &self,
+        lsn: Lsn,
+        snapshot_bytes: u64,
+        retention: &Retention,
+        now: UnixMs,
+    ) -> io::Result<()> {
         self.progress.based_on.store(lsn.0, Ordering::SeqCst);
         self.progress.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
-        let place = self.place().clone();
-        place.map_or(Ok(()), |place| wal::forget_before(&*place.storage, lsn.0))
+        self.forget_history(retention, now)
+    }
+
+    /// Removes what of the log neither `retention` keeps nor anybody needs.
+    ///
+    /// # Errors
+    /// When a file cannot be removed: it is in the way of nothing.
+    pub fn forget_history(&self, retention: &Retention, now: UnixMs) -> io::Result<()> {
+        let _removal = self.history.removal.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(place) = self.place().clone().filter(|_| self.is_on()) else { return Ok(()) };
+        let restart = self.progress.based_on.load(Ordering::SeqCst);
+        let needs = Needs { restart, readers: None };
+        let (segments, snapshots) = history::forget(&*place.storage, retention, &needs, now)?;
+        if segments + snapshots > 0 && retention.keeps_history() {
+            tracing::info!(segments, snapshots, "History of the append-only file was removed");
+        }
+        Ok(())
     }
 
     fn place(&self) -> MutexGuard<'_, Option<Place>> {
@@ -268,6 +325,8 @@ impl Durability {
     pub fn end(&self) {
         self.orders().exits = true;
         self.wakeup.wake();
+        self.history.exits.store(true, Ordering::SeqCst);
+        self.history.wakeup.wake();
     }
 
     /// Returns whether a log is kept.

@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 
 use server::config::options::Network;
 use server::config::{self, CommandLine, Config, check, describe};
+use server::durability::restore;
 use server::import;
 use server::serve::{self, Launch};
 
@@ -25,6 +26,7 @@ Usage:
   forebay import PATH [--to ADDRESS] [--replace]        send files of Redis to a server
   forebay config check [redis.conf] [--option ...] [-]  tell all that is wrong with a configuration
   forebay check DIR [--cut]                             tell what an append-only directory has
+  forebay restore DIR [--to-time T] --into DIR2         make the data of an earlier moment
   forebay bench ...                                     measure any server (forebay bench --help)
   forebay demo                                          load, read back and measure real data
   forebay options [--table]                             list the options of the server
@@ -120,6 +122,8 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
         }),
         "config" => run_config(rest),
         "check" => check_log(rest),
+        "restore" if rest.is_empty() || is_help(rest) => print(restore::USAGE),
+        "restore" => tell("restore", restore::run(rest)),
         "import" if rest.is_empty() || is_help(rest) => print(import::USAGE),
         "import" => run_import(rest),
         "bench" => run_bench(program, rest),
@@ -202,10 +206,15 @@ fn print_help(usage: &str, names: &[String]) -> ExitCode {
 
 fn run_import(arguments: &[String]) -> ExitCode {
     let password = env::var("REDISCLI_AUTH").ok();
-    match import::run(arguments, password.as_deref()) {
+    tell("import", import::run(arguments, password.as_deref()))
+}
+
+/// Prints what `command` says at its end, or why it has failed.
+fn tell(command: &str, result: Result<String, String>) -> ExitCode {
+    match result {
         Ok(said) => print(&said),
         Err(error) => {
-            eprintln!("forebay import: {error}");
+            eprintln!("forebay {command}: {error}");
             ExitCode::FAILURE
         }
     }

@@ -20,7 +20,7 @@ use runtime::{
 use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
-use crate::durability::redis_log;
+use crate::durability::{Retention, redis_log};
 use crate::loading::Loading;
 use crate::server_state::ServerState;
 
@@ -415,6 +415,10 @@ impl ServerState {
             "Background append only file rewriting started by pid {}",
             std::process::id()
         );
+        let retention = Retention::of(&self.settings());
+        if let Err(error) = self.durability.keep_snapshot(&retention) {
+            tracing::warn!(%error, "The snapshot before is not kept");
+        }
         let saved = match self.durability.snapshot_path() {
             Some(path) => self.runtime.save(&path, &save_options(&self.settings()), progress),
             // It was turned off meanwhile.
@@ -422,7 +426,9 @@ impl ServerState {
         };
         match &saved {
             Ok(saved) => {
-                if let Err(error) = self.durability.forget_before(saved.lsn, saved.bytes) {
+                let now = self.runtime.clock().wall();
+                let noted = self.durability.note_snapshot(saved.lsn, saved.bytes, &retention, now);
+                if let Err(error) = noted {
                     tracing::warn!(%error, "A part of the log that is not needed stays");
                 }
                 let bytes = saved.bytes;

@@ -16,7 +16,7 @@ use sys::signal::{Signal, Signals};
 use crate::accept::Acceptor;
 use crate::config::options::{Daemon, Network, Settings};
 use crate::config::{self, CommandLine, Config, base_text};
-use crate::durability::LogThread;
+use crate::durability::{HistoryThread, LogThread};
 use crate::server_state::{Origin, ServerState, enter_directory};
 use crate::service::ServiceThread;
 use crate::supervise::Supervisor;
@@ -259,6 +259,8 @@ pub(crate) struct Threads {
     serving: Vec<Thread>,
     /// The one that writes the log: it ends last, as what the others do has to be in it.
     log: Thread,
+    /// The one that works on the history of the log.
+    history: Thread,
 }
 
 impl Threads {
@@ -271,6 +273,7 @@ impl Threads {
         shared.persistence.join();
         shared.durability.end();
         join(self.log)?;
+        join(self.history)?;
         ended.into_iter().collect()
     }
 }
@@ -339,7 +342,12 @@ pub(crate) fn start_threads(
         log_thread.run();
         Ok(())
     })?;
-    Ok(Threads { serving: threads, log })
+    let history_thread = HistoryThread::new(Arc::clone(shared));
+    let history = start_thread("log-history".to_owned(), move || {
+        history_thread.run();
+        Ok(())
+    })?;
+    Ok(Threads { serving: threads, log, history })
 }
 
 /// Runs a worker to the end of the server. One that fails ends the server: the connections that it

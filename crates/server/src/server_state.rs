@@ -184,8 +184,9 @@ impl ServerState {
         let worker_count = worker_count(&settings);
         let huge_pages =
             HugePages::open(settings.instance.huge_pages, settings.derived.segment_bytes)?;
-        let runtime = Runtime::open(&options(&settings, worker_count), Environment::system())
-            .map_err(|error| error.to_string())?;
+        let runtime =
+            Runtime::open(&instance_options(&settings, worker_count), Environment::system())
+                .map_err(|error| error.to_string())?;
         let segments = runtime.segments().expect("a server's memory can be mapped by others");
         let segments = Arc::clone(segments);
         let durability = Durability::default();
@@ -569,7 +570,7 @@ fn worker_count(settings: &Settings) -> usize {
 }
 
 /// Returns what the instance of a server with `settings` is made with.
-fn options(settings: &Settings, worker_count: usize) -> Options {
+pub(crate) fn instance_options(settings: &Settings, worker_count: usize) -> Options {
     let memory = Memory::Shared {
         segment_bytes: settings.derived.segment_bytes,
         takes_pages_up_front: settings.instance.segment_up_front,

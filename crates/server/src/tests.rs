@@ -16,7 +16,7 @@ use command::{ConfigError, ShutdownRequest};
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
-use crate::durability::LogThread;
+use crate::durability::{HistoryThread, LogThread};
 use crate::log::LogControl;
 use crate::server_state::{Origin, ServerState};
 use crate::service::ServiceThread;
@@ -31,7 +31,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct TestServer {
     pub(crate) shared: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
-    log: Option<JoinHandle<()>>,
+    logs: Vec<JoinHandle<()>>,
     folder: PathBuf,
 }
 
@@ -69,8 +69,12 @@ impl TestServer {
         let service = ServiceThread::new(Arc::clone(&shared), base::prng::Prng::new(1));
         threads.push(std::thread::spawn(move || service.run()));
         let log_thread = LogThread::new(Arc::clone(&shared));
-        let log = Some(std::thread::spawn(move || log_thread.run()));
-        TestServer { shared, threads, log, folder }
+        let history_thread = HistoryThread::new(Arc::clone(&shared));
+        let logs = vec![
+            std::thread::spawn(move || log_thread.run()),
+            std::thread::spawn(move || history_thread.run()),
+        ];
+        TestServer { shared, threads, logs, folder }
     }
 
     pub(crate) fn client(&self) -> UnixStream {
@@ -88,7 +92,9 @@ impl Drop for TestServer {
             thread.join().unwrap();
         }
         self.shared.durability.end();
-        self.log.take().expect("it ends once").join().unwrap();
+        for thread in self.logs.drain(..) {
+            thread.join().unwrap();
+        }
         assert!(!self.folder.join("s").exists(), "the socket's file goes with the server");
         std::fs::remove_dir_all(&self.folder).unwrap();
     }

@@ -53,6 +53,18 @@ impl Directory {
         Ok(Directory { path, handle })
     }
 
+    /// Removes the file that is locked while the folder is used, if it is there: for who has made
+    /// the folder and gives it up.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove_lock(&self) -> io::Result<()> {
+        match fs::remove_file(self.path.join(LOCK_NAME)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn LogFile>> {
         Ok(Box::new(DiskFile(options.open(self.path.join(name))?)))
     }

@@ -2,7 +2,8 @@
 //!
 //! *Layout*: `frame.rs` is the bytes of one frame, `segment.rs` the files that have them;
 //! `writer.rs` appends and makes durable, `reader.rs` reads a log from its start and finds its end;
-//! `tail.rs` decides whether what does not read is the torn end of the log or damage within it.
+//! `tail.rs` decides whether what does not read is the torn end of the log or damage within it,
+//! `history.rs` says how segments start.
 //! `storage.rs` is what the log asks of a disk, `directory.rs` a folder that does it,
 //! `simulated.rs` a disk in memory whose power can be cut.
 //! *Invariants*: the log never looks into its payload; nothing that may have been acknowledged is
@@ -12,6 +13,7 @@
 
 mod directory;
 mod frame;
+mod history;
 mod reader;
 mod segment;
 pub mod simulated;
@@ -26,6 +28,7 @@ mod tests;
 
 pub use directory::Directory;
 pub use frame::frame_bytes;
+pub use history::{SegmentStart, segment_starts};
 pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
 pub use segment::{SEGMENT_BYTES, SPARE_NAME, forget_before, prepare_spare, remove_log};
 pub use storage::{Lock, LogFile, Storage};

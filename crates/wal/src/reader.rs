@@ -159,6 +159,18 @@ impl Reader {
         })
     }
 
+    /// Opens the part of the log in `storage` that has what is behind `lsn`: segments that end
+    /// before it are not read.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn open_from(storage: Arc<dyn Storage>, lsn: u64) -> Result<Reader, LogError> {
+        let mut reader = Reader::open(storage)?;
+        let first = reader.segments.iter().rposition(|(begins, _)| *begins <= lsn);
+        reader.segments.drain(..first.unwrap_or(0));
+        Ok(reader)
+    }
+
     /// Returns the LSN at which the log begins, and none where there is no log.
     pub fn begins_at(&self) -> Option<u64> {
         self.segments.first().map(|(lsn, _)| *lsn)

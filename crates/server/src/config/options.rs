@@ -406,6 +406,12 @@ options! {
         /// The least growth at which that happens.
         rewrite_bytes_min: u64 = "auto-aof-rewrite-min-size",
             Bytes { min: 0, max: i64::MAX as u64 }, "67108864";
+        /// For how many seconds history is kept: of the append-only file, what a snapshot has, and
+        /// earlier snapshots, from which 'forebay restore' makes the data of any moment since. 0
+        /// sets no such limit, and where `log-retention-size` sets none either nothing is kept.
+        retention_age: Option<Duration> = "log-retention-seconds", SECONDS, "0";
+        /// Bytes of files of history that are kept at most, the latest; 0 sets no such limit.
+        retention_bytes: u64 = "log-retention-size", BYTES, "0";
         /// Seconds and changes after which the dataset is written to its file: once there were so
         /// many changes since the last time, and so many seconds. Where it says anything, SHUTDOWN
         /// writes it too.

@@ -11,6 +11,7 @@ use engine::Applier;
 use runtime::{ExpiredKeys, Runtime, SaveProgress};
 use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 
+use super::history::{earlier_snapshots, snapshot_name};
 use crate::config::base_text;
 use crate::config::options::Settings;
 use crate::import::append_only::manifest_in;
@@ -188,6 +189,9 @@ impl Folder {
     pub(super) fn clear(&self) -> Result<(), String> {
         let removed = self.forget_unfinished().and_then(|()| {
             wal::remove_log(&*self.storage)?;
+            for lsn in earlier_snapshots(&*self.storage)? {
+                self.storage.remove(&snapshot_name(lsn))?;
+            }
             match self.storage.remove(SNAPSHOT_NAME) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => self.storage.sync_directory(),
@@ -253,7 +257,10 @@ impl Folder {
                 self.path.display()
             )
         };
-        let mut reader = Reader::open(Arc::clone(&self.storage)).map_err(|error| failed(&error))?;
+        // What comes before is history, which a start does not need.
+        let from = snapshot.map_or(0, |lsn| lsn.0);
+        let reader = Reader::open_from(Arc::clone(&self.storage), from);
+        let mut reader = reader.map_err(|error| failed(&error))?;
         loading.expect(reader.file_bytes().map_err(|error| failed(&error))?);
         let (mut applier, mut payload) = (Applier::new(), Vec::new());
         let mut is_first = true;

@@ -24,7 +24,7 @@ fn folder(disk: &SimulatedDisk) -> Folder {
     Folder { path: "simulated".into(), storage: Arc::new(disk.clone()), lock }
 }
 
-fn loading() -> Loading {
+pub(super) fn loading() -> Loading {
     Loading::new(None, UnixMs(0))
 }
 
@@ -235,19 +235,19 @@ fn live(
     log.writer.durable_lsn()
 }
 
-fn instance() -> Embedded {
+pub(super) fn instance() -> Embedded {
     let memory = Memory::Heap { segment_bytes: 1 << 20, segment_count: 16 };
     let instance = Options { memory, worker_count: 1, ..Options::default() };
     let options = EmbeddedOptions { instance, allows_debug: true, ..EmbeddedOptions::default() };
     Embedded::open(&options, Environment::system()).unwrap()
 }
 
-fn digest(embedded: &Embedded) -> Vec<u8> {
+pub(super) fn digest(embedded: &Embedded) -> Vec<u8> {
     let mut session = embedded.session();
     session.run(&[b"DEBUG".as_slice(), b"DIGEST"])
 }
 
-fn request(random: &mut Prng) -> Vec<Vec<u8>> {
+pub(super) fn request(random: &mut Prng) -> Vec<Vec<u8>> {
     let key = |random: &mut Prng| format!("k{}", random.below(8));
     let words = match random.below(12) {
         0 => format!("DEL {}", key(random)),

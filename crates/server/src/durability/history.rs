@@ -1,0 +1,317 @@
+//! What of the log is kept beyond what a restart needs: segments that a snapshot has, and earlier
+//! snapshots, from which the data of any moment behind them can be made again
+//! ([`restore`](super::restore)).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use base::UnixMs;
+use effects::RecordHeader;
+use wal::{SegmentStart, Storage};
+
+use super::SNAPSHOT_NAME;
+use crate::config::options::Settings;
+
+/// The bytes of a record that tell its time.
+const RECORD_HEADER_BYTES: usize = 64;
+const PREFIX: &str = "base-";
+const SUFFIX: &str = ".rdb";
+/// Digits of an LSN in a name, as segments have them.
+const DIGITS: usize = 20;
+
+/// How much history is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// For how long at most; none for no such limit.
+    pub age: Option<Duration>,
+    /// How many bytes of files at most; 0 for no such limit.
+    pub bytes: u64,
+}
+
+impl Retention {
+    /// Returns what `settings` say.
+    pub fn of(settings: &Settings) -> Retention {
+        let options = &settings.persistence;
+        Retention { age: options.retention_age, bytes: options.retention_bytes }
+    }
+
+    /// Returns whether anything is kept that no restart needs.
+    pub fn keeps_history(&self) -> bool {
+        self.age.is_some() || self.bytes > 0
+    }
+}
+
+/// Returns the name of the earlier snapshot that stands for `lsn`.
+pub fn snapshot_name(lsn: u64) -> String {
+    format!("{PREFIX}{lsn:0DIGITS$}{SUFFIX}")
+}
+
+/// Returns the LSNs that the earlier snapshots of `storage` stand for.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn earlier_snapshots(storage: &dyn Storage) -> io::Result<BTreeSet<u64>> {
+    Ok(storage.list()?.iter().filter_map(|name| snapshot_lsn(name)).collect())
+}
+
+fn snapshot_lsn(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+/// Returns when the first record of a segment happened; none where it has none.
+pub fn first_time(start: &SegmentStart) -> Option<UnixMs> {
+    RecordHeader::read(&start.first).ok().map(|header| header.time)
+}
+
+/// Returns how the segments of `storage` start, with as much as [`first_time`] needs.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn segment_starts(storage: &dyn Storage) -> io::Result<Vec<SegmentStart>> {
+    wal::segment_starts(storage, RECORD_HEADER_BYTES)
+}
+
+/// Keeps the snapshot at `path`, which stands for `lsn`, under a name of its own, before another
+/// takes its place. One is kept only where at least as many bytes of the log as it has lie between
+/// it and the one before, so that snapshots never take more than the log between them: the data of
+/// a moment are made as soon from the one before.
+///
+/// # Errors
+/// When the file cannot be linked: file systems without links keep no earlier snapshots.
+pub fn keep_snapshot(path: &Path, storage: &dyn Storage, lsn: u64) -> io::Result<()> {
+    let source = path.join(SNAPSHOT_NAME);
+    let bytes = match fs::metadata(&source) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?.len(),
+    };
+    let first = segment_starts(storage)?.into_iter().next();
+    let begin = first.filter(|first| first.begins).map(|first| first.lsn);
+    let before = earlier_snapshots(storage)?.last().copied().or(begin);
+    if before.is_some_and(|before| lsn.saturating_sub(before) < bytes) {
+        return Ok(());
+    }
+    match fs::hard_link(source, path.join(snapshot_name(lsn))) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => storage.sync_directory(),
+    }
+}
+
+/// What may not be removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// The LSN of the snapshot that a restart goes on from.
+    pub restart: u64,
+    /// The LSN behind which a reader still has to read, if there is one.
+    pub readers: Option<u64>,
+}
+
+impl Needs {
+    fn from(&self) -> u64 {
+        self.readers.map_or(self.restart, |readers| readers.min(self.restart))
+    }
+}
+
+/// Removes what `retention` does not keep at `now` and nobody needs, the earliest first. Returns
+/// how many segments and snapshots have gone.
+///
+/// # Errors
+/// When a file cannot be read or removed; it is in the way of nothing.
+pub fn forget(
+    storage: &dyn Storage,
+    retention: &Retention,
+    needs: &Needs,
+    now: UnixMs,
+) -> io::Result<(usize, usize)> {
+    let starts = segment_starts(storage)?;
+    let snapshots = earlier_snapshots(storage)?;
+    let kept = match retention.keeps_history() {
+        false => Kept { log_from: needs.from(), snapshots_from: u64::MAX },
+        true => {
+            let young = retention.young(&starts, &snapshots, needs, now);
+            let small = retention.small(&starts, &snapshots, needs, storage)?;
+            Kept {
+                log_from: needs.from().min(young.log_from.max(small.log_from)),
+                snapshots_from: young.snapshots_from.max(small.snapshots_from),
+            }
+        }
+    };
+    wal::forget_before(storage, kept.log_from)?;
+    let left = wal::segment_starts(storage, 0)?;
+    // What the log does not reach back to is of no use.
+    let from = left.first().map_or(kept.snapshots_from, |it| it.lsn.max(kept.snapshots_from));
+    let gone: Vec<u64> = snapshots.iter().copied().filter(|lsn| *lsn < from).collect();
+    for lsn in &gone {
+        storage.remove(&snapshot_name(*lsn))?;
+    }
+    if !gone.is_empty() {
+        storage.sync_directory()?;
+    }
+    Ok((starts.len() - left.len(), gone.len()))
+}
+
+/// From where on history is kept.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    log_from: u64,
+    snapshots_from: u64,
+}
+
+impl Retention {
+    /// Returns what is young enough, and what has to be there to make the data of that time: the
+    /// last snapshot before it, and the log from there on.
+    fn young(
+        &self,
+        starts: &[SegmentStart],
+        snapshots: &BTreeSet<u64>,
+        needs: &Needs,
+        now: UnixMs,
+    ) -> Kept {
+        let Some(age) = self.age else { return Kept { log_from: 0, snapshots_from: 0 } };
+        let limit = now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        // The first record of the next segment is behind all that a segment has.
+        let is_old = |next: &SegmentStart| first_time(next).is_some_and(|time| time.0 < limit);
+        let old = starts.iter().skip(1).take_while(|next| is_old(next)).last();
+        let horizon = old.or(starts.first()).map_or(0, |start| start.lsn);
+        let before = snapshots.range(..=horizon).next_back().copied();
+        let base = Some(needs.restart).filter(|base| *base <= horizon);
+        let begin = starts.first().filter(|first| first.begins).map(|first| first.lsn);
+        let from = before.max(base).or(begin).unwrap_or(horizon);
+        Kept { log_from: from, snapshots_from: from }
+    }
+
+    /// Returns what is left once the earliest files are gone that are too much.
+    fn small(
+        &self,
+        starts: &[SegmentStart],
+        snapshots: &BTreeSet<u64>,
+        needs: &Needs,
+        storage: &dyn Storage,
+    ) -> io::Result<Kept> {
+        let mut kept = Kept { log_from: 0, snapshots_from: 0 };
+        if self.bytes == 0 {
+            return Ok(kept);
+        }
+        let old: Vec<(u64, u64)> = starts
+            .windows(2)
+            .filter(|pair| pair[1].lsn <= needs.from())
+            .map(|pair| (pair[1].lsn, pair[0].file_bytes))
+            .collect();
+        let mut left = Vec::new();
+        for lsn in snapshots {
+            left.push((*lsn, storage.open_read(&snapshot_name(*lsn))?.length()?));
+        }
+        let mut snapshots = left.into_iter().peekable();
+        let mut total = old.iter().map(|(_, bytes)| bytes).sum::<u64>()
+            + snapshots.clone().map(|(_, bytes)| bytes).sum::<u64>();
+        for (end, bytes) in old {
+            if total <= self.bytes {
+                return Ok(kept);
+            }
+            total -= bytes;
+            kept = Kept { log_from: end, snapshots_from: end };
+            while let Some((_, bytes)) = snapshots.next_if(|(lsn, _)| *lsn < end) {
+                total -= bytes;
+            }
+        }
+        while total > self.bytes
+            && let Some((lsn, bytes)) = snapshots.next()
+        {
+            total -= bytes;
+            kept.snapshots_from = lsn + 1;
+        }
+        Ok(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use base::{DatabaseIndex, Lsn};
+    use effects::{Change, Effect, EventClass, Expiry, Record};
+    use wal::simulated::SimulatedDisk;
+    use wal::{Begin, Writer, WriterOptions};
+
+    use super::*;
+
+    /// A log of records of so many bytes, one a second from 0 on, one in each segment.
+    fn log(disk: &SimulatedDisk, count: i64) -> Vec<u64> {
+        let options = WriterOptions { segment_bytes: 100, ..WriterOptions::default() };
+        let storage = Arc::new(disk.clone());
+        let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+        let mut lsns = vec![0];
+        for second in 0..count {
+            let effect = Effect::Set { key: b"k", value: b"v", expiry: Expiry::Clear };
+            let change = Change::new(DatabaseIndex(0), EventClass::String, effect);
+            let mut bytes = Vec::new();
+            Record::one(UnixMs(second * 1000), &change).encode(Lsn(writer.lsn()), &mut bytes);
+            writer.append(&bytes).unwrap();
+            lsns.push(writer.lsn());
+        }
+        writer.sync().unwrap();
+        lsns
+    }
+
+    fn snapshot(disk: &SimulatedDisk, lsn: u64, bytes: u64) {
+        disk.create(&snapshot_name(lsn)).unwrap().set_length(bytes).unwrap();
+    }
+
+    fn begins_at(disk: &SimulatedDisk) -> u64 {
+        segment_starts(disk).unwrap()[0].lsn
+    }
+
+    #[test]
+    fn without_history_all_goes_that_a_snapshot_has_and_no_reader_needs() {
+        let disk = SimulatedDisk::new();
+        let lsns = log(&disk, 10);
+        snapshot(&disk, lsns[2], 1);
+        let forget = |readers| {
+            let needs = Needs { restart: lsns[6], readers };
+            forget(&disk, &Retention::default(), &needs, UnixMs(0)).unwrap()
+        };
+        assert_eq!(forget(Some(lsns[3])), (3, 1));
+        assert_eq!(begins_at(&disk), lsns[3]);
+        assert_eq!(forget(Some(lsns[9])), (3, 0));
+        assert_eq!(begins_at(&disk), lsns[6]);
+    }
+
+    #[test]
+    fn what_is_young_is_kept_with_the_snapshot_that_it_goes_on_from() {
+        let disk = SimulatedDisk::new();
+        let lsns = log(&disk, 10);
+        [1, 4, 8].into_iter().for_each(|at| snapshot(&disk, lsns[at], 1));
+        let needs = Needs { restart: lsns[9], readers: None };
+        let retention = Retention { age: Some(Duration::from_secs(4)), bytes: 0 };
+        // Seconds 5 and later are young at second 9; the snapshot before them is the one of 4.
+        assert_eq!(forget(&disk, &retention, &needs, UnixMs(9500)).unwrap(), (4, 1));
+        assert_eq!(begins_at(&disk), lsns[4]);
+        let left = earlier_snapshots(&disk).unwrap();
+        assert_eq!(left.into_iter().collect::<Vec<_>>(), [lsns[4], lsns[8]]);
+        // A log from nothing needs none to begin with.
+        let disk = SimulatedDisk::new();
+        let lsns = log(&disk, 10);
+        let needs = Needs { restart: lsns[9], readers: None };
+        assert_eq!(forget(&disk, &retention, &needs, UnixMs(9500)).unwrap(), (0, 0));
+        assert_eq!(forget(&disk, &retention, &needs, UnixMs(99_500)).unwrap(), (9, 0));
+    }
+
+    #[test]
+    fn what_is_too_much_goes_the_earliest_first() {
+        let disk = SimulatedDisk::new();
+        let lsns = log(&disk, 10);
+        let segment_bytes = segment_starts(&disk).unwrap()[0].file_bytes;
+        [1, 8].into_iter().for_each(|at| snapshot(&disk, lsns[at], segment_bytes));
+        let needs = Needs { restart: lsns[9], readers: None };
+        // Nine segments and two snapshots are history; five of them fit.
+        let retention = Retention { age: None, bytes: 5 * segment_bytes };
+        assert_eq!(forget(&disk, &retention, &needs, UnixMs(0)).unwrap(), (5, 1));
+        assert_eq!(begins_at(&disk), lsns[5]);
+        let retention = Retention { age: None, bytes: 1 };
+        assert_eq!(forget(&disk, &retention, &needs, UnixMs(0)).unwrap(), (4, 1));
+    }
+}
