@@ -358,6 +358,15 @@ impl Arena {
         if self.retired.is_any_deferred() { self.reclaim_blocks(false) } else { 0 }
     }
 
+    /// As [`Arena::reclaim`], unless that takes longer than a request may: for who is about to take
+    /// memory, and is better off with what was used just now than with what was used long ago or
+    /// never. The caller holds no shard.
+    pub fn reclaim_few(&self) {
+        if self.retired.are_few() && !self.pins.are_crowded() {
+            self.reclaim_blocks(true);
+        }
+    }
+
     /// Returns whether the release of so much memory is put off that [`Arena::reclaim_deferred`] is
     /// due.
     #[inline]

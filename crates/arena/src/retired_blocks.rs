@@ -15,6 +15,9 @@ use crate::mapped_range::MappedRange;
 /// longer than the scan of the tables of a thousand sessions.
 const DEFERRED_BYTES_MAX: u64 = 16 << 20;
 
+/// To free so many takes about as long as a request may.
+const FEW_MAX: u64 = 1024;
+
 /// The lists, and what is known of them without their lock.
 pub(crate) struct Retired {
     lists: Mutex<Lists>,
@@ -62,6 +65,11 @@ impl Retired {
             self.deferred_bytes.fetch_add(bytes, Ordering::Relaxed);
             lists.deferred.push(block);
         });
+    }
+
+    /// Returns whether there are some blocks, and few enough to be freed along with a request.
+    pub fn are_few(&self) -> bool {
+        (1..=FEW_MAX).contains(&self.count.load(Ordering::Relaxed))
     }
 
     /// Returns whether there is any block.

@@ -228,7 +228,8 @@ impl State {
     /// all of its buffer for as long as it lives, and gets none that is much too large.
     fn take(&mut self, length: usize, mode: Mode) -> Option<UploadBuffer> {
         let bytes_max = if mode == Mode::Adopt { length + length / 4 } else { usize::MAX };
-        let fitting = self.spares.iter().enumerate();
+        // Of those of the same size the one used last: it is in the cache.
+        let fitting = self.spares.iter().enumerate().rev();
         let fitting = fitting.filter(|(_, buffer)| (length..=bytes_max).contains(&buffer.len()));
         let (index, _) = fitting.min_by_key(|(_, buffer)| buffer.len())?;
         Some(self.spares.remove(index))

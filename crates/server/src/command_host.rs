@@ -228,6 +228,9 @@ impl SharedMemory for ServerState {
     }
 
     fn allocate_upload(&self, id: u64, bytes: u64) -> Result<u64, MemoryRefusal> {
+        // A value that was taken stays until its reader looks at it no more, and then leaves room
+        // that is in the cache.
+        self.keyspace().arena().reclaim_few();
         Ok(self.uploader(id).allocate(bytes)?)
     }
 

@@ -346,6 +346,25 @@ fn range_of_a_pinned_value_is_given_back_with_the_pin_and_closes_the_run() {
     }
 }
 
+#[test]
+fn value_that_was_taken_leaves_its_memory_to_the_next() {
+    let mut fixture = Fixture::new();
+    open(&fixture.arena, SESSION, 1);
+    let mut offsets = BTreeSet::new();
+    for number in 0..20_u64 {
+        fixture.arena.reclaim_few();
+        offsets.insert(fixture.put(b"key", number, true));
+        let id = fixture.find(b"key").unwrap();
+        let block = fixture.table.entry(id).large_block().unwrap();
+        publish(fixture.pins.words(), 3, block);
+        fixture.table.remove(id);
+        fixture.arena.reclaim_few();
+        assert_eq!(fixture.adopted(), 1, "a reader still looks at it");
+        release(fixture.pins.words(), 3);
+    }
+    assert_eq!(offsets.len(), 1);
+}
+
 /// Returns the bytes of the segments that `ranges` lie in.
 fn segment_bytes_of(ranges: impl Iterator<Item = (u64, u64)>) -> u64 {
     let numbers = |(at, length)| at / SEGMENT_BYTES..=(at + length - 1) / SEGMENT_BYTES;
