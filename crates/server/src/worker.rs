@@ -247,6 +247,9 @@ impl<'s> Worker<'s> {
         {
             let patience = self.patience();
             self.poller.wait(events, patience)?;
+            if let Some(since) = self.polling.take_vain() {
+                self.leave_processor(since);
+            }
         }
         if !self.busy_poll_limit.is_zero() {
             self.note_wait(events);
@@ -280,14 +283,25 @@ impl<'s> Worker<'s> {
             self.poller.wait(events, Some(Duration::ZERO))?;
             if !events.is_empty() || self.poll_awake() {
                 self.counters.busy_poll_hits.add(1);
-                self.polling.learn(true);
+                self.polling.learn_paying();
                 return Ok(true);
             }
-            if sys::clock::monotonic() >= end {
-                self.polling.learn(false);
+            let now = sys::clock::monotonic();
+            if now >= end {
+                self.polling.learn_vain(now);
                 self.announce_busy_poll(None);
                 return Ok(false);
             }
+        }
+    }
+
+    /// Goes to another processor, where a client that was polled for in vain until `since` has waited
+    /// for this one.
+    #[cold]
+    fn leave_processor(&mut self, since: Duration) {
+        let (mode, now) = (self.settings.polling.mode, sys::clock::monotonic());
+        if self.polling.leaves_processor(mode, since, now) {
+            sys::process::leave_processor();
         }
     }
 

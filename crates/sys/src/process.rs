@@ -51,6 +51,19 @@ pub fn system_name() -> String {
     parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
 }
 
+/// Has the calling thread go on on another processor than the one that it is on; returns false where
+/// it may use no other. Takes some tens of microseconds.
+pub fn leave_processor() -> bool {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return false };
+    let mut others = allowed;
+    others.unset(rustix::thread::sched_getcpu());
+    if others.count() == 0 || rustix::thread::sched_setaffinity(None, &others).is_err() {
+        return false;
+    }
+    // It is there now, and may go wherever the system wants it from then on.
+    rustix::thread::sched_setaffinity(None, &allowed).is_ok()
+}
+
 /// Leaves the terminal and the session of who started this process.
 ///
 /// # Errors
@@ -253,6 +266,19 @@ impl AsFd for ProcessHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thread_leaves_its_processor_and_may_come_back() {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        // The system may put it back at once, but hardly each time.
+        let has_left = || {
+            let before = rustix::thread::sched_getcpu();
+            assert_eq!(leave_processor(), allowed.count() > 1);
+            assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), allowed);
+            rustix::thread::sched_getcpu() != before
+        };
+        assert!(allowed.count() == 1 || (0..1000).any(|_| has_left()));
+    }
     use crate::poll::{Events, Interest, Poller};
 
     #[test]

@@ -38,6 +38,14 @@ impl Named for PollMode {
 /// Rounds in a row with one and the same client and no other, after which it is alone.
 const ROUNDS_ALONE: u32 = 16;
 
+/// A client that asks again within so long after a poll has ended in vain has most likely waited for
+/// the processor that polled.
+const SOON: Duration = Duration::from_micros(50);
+/// A worker does not leave its processor more often than so, where that does not help.
+const MOVES_MAX: u32 = 2;
+/// Polls that pay after which it is said to have helped.
+const PAYING_PER_MOVE: u32 = 256;
+
 /// What one worker knows of the rounds behind it.
 #[derive(Debug, Default)]
 pub struct Polling {
@@ -49,6 +57,12 @@ pub struct Polling {
     spin_policy: SpinPolicy,
     /// The last wait brought something to do.
     has_worked: bool,
+    /// When a poll in vain has ended, if the wait behind it has not.
+    vain_since: Option<Duration>,
+    /// How often the worker has left its processor to this client.
+    moves: u32,
+    /// Polls that paid since that was last reduced.
+    paying: u32,
 }
 
 impl Polling {
@@ -66,6 +80,7 @@ impl Polling {
             // Whether it pays is another client's matter, too.
             self.lone = source;
             self.spin_policy = SpinPolicy::default();
+            self.moves = 0;
         }
     }
 
@@ -85,10 +100,42 @@ impl Polling {
         }
     }
 
-    /// Takes note of whether polling brought something.
+    /// Takes note that polling brought something.
     #[inline]
-    pub fn learn(&mut self, brought_something: bool) {
-        self.spin_policy.learn(brought_something);
+    pub fn learn_paying(&mut self) {
+        self.spin_policy.learn(true);
+        self.paying += 1;
+        if self.paying >= PAYING_PER_MOVE {
+            (self.paying, self.moves) = (0, 0);
+        }
+    }
+
+    /// Takes note that polling brought nothing until `now`.
+    pub fn learn_vain(&mut self, now: Duration) {
+        self.spin_policy.learn(false);
+        self.vain_since = Some(now);
+    }
+
+    /// Returns when a poll in vain has ended, for the wait behind it.
+    #[inline]
+    pub fn take_vain(&mut self) -> Option<Duration> {
+        self.vain_since.take()
+    }
+
+    /// Returns whether the worker is to leave its processor, as what it has polled for in vain until
+    /// `since` was there at `now`, when it slept. A client on the same processor cannot ask while
+    /// the worker polls, and the system leaves both where they are as long as they take turns.
+    pub fn leaves_processor(&mut self, mode: PollMode, since: Duration, now: Duration) -> bool {
+        let is_due = mode == PollMode::Lone
+            && now.saturating_sub(since) < SOON
+            && self.rounds >= ROUNDS_ALONE
+            && self.moves < MOVES_MAX;
+        if is_due {
+            self.moves += 1;
+            self.paying = 0;
+            self.spin_policy = SpinPolicy::default();
+        }
+        is_due
     }
 }
 
@@ -140,7 +187,7 @@ mod tests {
     #[test]
     fn polling_in_vain_counts_against_its_client_alone() {
         let mut polling = alone();
-        polling.learn(false);
+        polling.learn_vain(Duration::ZERO);
         assert!(!polling.is_due(PollMode::Lone));
         // A round for the worker itself makes nothing forgotten.
         polling.note(None, true);
@@ -148,6 +195,27 @@ mod tests {
         assert!(!polling.is_due(PollMode::Lone));
         (0..=ROUNDS_ALONE).for_each(|_| polling.note(client(8), true));
         assert!(polling.is_due(PollMode::Lone));
+    }
+
+    #[test]
+    fn processor_is_left_to_a_client_that_asks_as_soon_as_polling_has_ended() {
+        let at = Duration::from_micros;
+        let mut polling = alone();
+        assert_eq!(polling.take_vain(), None);
+        polling.learn_vain(at(100));
+        assert_eq!((polling.take_vain(), polling.take_vain()), (Some(at(100)), None));
+        assert!(!polling.leaves_processor(PollMode::Lone, at(100), at(150)), "not at once");
+        assert!(!polling.leaves_processor(PollMode::Always, at(100), at(101)));
+        assert!(!polling.is_due(PollMode::Lone));
+        assert!(polling.leaves_processor(PollMode::Lone, at(100), at(149)));
+        assert!(polling.is_due(PollMode::Lone), "it is tried again at once");
+        // Where that does not help it is left as it is, until polling has paid for long.
+        assert!(polling.leaves_processor(PollMode::Lone, at(0), at(1)));
+        assert!(!polling.leaves_processor(PollMode::Lone, at(0), at(1)));
+        (0..PAYING_PER_MOVE).for_each(|_| polling.learn_paying());
+        assert!(polling.leaves_processor(PollMode::Lone, at(0), at(1)));
+        polling.note(client(8), true);
+        assert!(!polling.leaves_processor(PollMode::Lone, at(0), at(1)), "it is not alone");
     }
 
     #[test]
