@@ -5,6 +5,7 @@
 //! opened read-only would not do: it can be reopened read-write through /proc.
 
 pub mod huge_pages;
+pub mod private_copy;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -96,6 +97,14 @@ impl Reservation {
         // an index only when it is free), so replacing what is mapped there loses nothing.
         unsafe { rustix::mm::mmap(address, self.segment_bytes, access, flags, memory, 0) }?;
         Ok(())
+    }
+
+    /// Has a forked child not inherit segment `index`, as far as the system knows how: the child is
+    /// not whom its locks keep out.
+    fn keep_from_children(&self, index: u32) {
+        let address = self.address(index).as_ptr().cast();
+        // SAFETY: the addresses belong to this reservation, and nothing changes in this process.
+        let _ = unsafe { rustix::mm::madvise(address, self.segment_bytes, Advice::LinuxDontFork) };
     }
 
     /// Replaces the memory of segment `index` by empty reserved addresses.
@@ -248,6 +257,7 @@ impl OwnedSegments {
             return Err(error.into());
         }
         huge_pages::keep_small(&self.range, index);
+        self.range.keep_from_children(index);
         made.serial += 1;
         let (memory, serial) = (Arc::new(descriptor), Some(made.serial));
         let pages = PageState::of_new(self.range.segment_bytes);
@@ -716,6 +726,27 @@ mod tests {
         assert_eq!(rustix::io::pwrite(&descriptor, b"x", 0).err(), Some(Errno::PERM));
         let seals = rustix::fs::fcntl_add_seals(&descriptor, SealFlags::WRITE);
         assert_eq!(seals.err(), Some(Errno::PERM));
+    }
+
+    #[test]
+    fn forked_child_does_not_inherit_what_its_parent_writes() {
+        let owner = segments();
+        owner.commit(1).unwrap();
+        let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
+        reader.map(1, owner.descriptor(1).unwrap()).unwrap();
+        let offset = SEGMENT_BYTES as usize;
+        write(owner.base(), offset, 5);
+        let address = owner.base().addr().get() + offset;
+        let is_mapped = move || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let ranges = maps.lines().filter_map(|line| line.split(' ').next()?.split_once('-'));
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            ranges.clone().any(|(from, to)| (number(from)..number(to)).contains(&address))
+        };
+        assert!(is_mapped());
+        let base = reader.base();
+        let of_child = move || !is_mapped() && read(base, offset) == 5;
+        assert!(crate::fork::run_in_child(of_child).unwrap());
     }
 
     #[test]
