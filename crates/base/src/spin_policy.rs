@@ -22,6 +22,11 @@ pub struct SpinPolicy {
 }
 
 impl SpinPolicy {
+    /// Returns a record of nothing: the first poll is made.
+    pub const fn new() -> SpinPolicy {
+        SpinPolicy { vain: 0, paying: 0, rest: 0 }
+    }
+
     /// Returns whether to poll before the wait that comes now.
     #[inline]
     pub fn is_due(&mut self) -> bool {

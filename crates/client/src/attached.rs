@@ -14,6 +14,7 @@ use resp::Value as Reply;
 use ring::lane::LaneShape;
 use ring::{Mapped, SharedPins};
 use sys::fork::Generation;
+use sys::memfd_segments::private_copy::PrivateCopy;
 
 use crate::control_connection::{ControlConnection, ControlGuard, SharedControl, field};
 use crate::error::{AttachError, check_process, unexpected};
@@ -331,6 +332,11 @@ impl Attached {
         }
     }
 
+    /// Returns the process that it was made in.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
     /// Returns what reads.
     #[inline]
     pub(crate) fn reader(&self) -> &Arc<Reader<Mapped>> {
@@ -340,6 +346,20 @@ impl Attached {
     #[cold]
     pub(crate) fn refresh(&self) -> Result<(), AttachError> {
         self.control().refresh(self.reader.segments())
+    }
+
+    /// Maps `length` bytes at `offset`, which a pin holds, once more: what this process writes there
+    /// is its own.
+    pub(crate) fn private_copy(
+        &self,
+        offset: u64,
+        length: usize,
+    ) -> Result<PrivateCopy, AttachError> {
+        let segments = self.reader.segments();
+        let unmapped = || AttachError::Io(ErrorKind::NotFound.into());
+        let serials = segments.serials_of(offset, length).ok_or_else(unmapped)?;
+        let descriptors = self.control().descriptors_of(&serials)?;
+        Ok(segments.private_copy(offset, length, &descriptors)?)
     }
 
     fn control(&self) -> ControlGuard<'_> {

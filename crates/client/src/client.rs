@@ -1,11 +1,13 @@
 //! The client: one type for all ways to a server, shared by any number of threads.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use base::spin_policy::SpinPolicy;
 use resp::Value as Reply;
 
 use crate::address::Place;
@@ -18,6 +20,7 @@ use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
 use crate::error::ClientError;
 use crate::key_wait::{KeyWait, await_request};
+use crate::lane_stream::LaneStream;
 use crate::options::{SetOptions, set_request};
 use crate::server_memory::{Lookup, ServerMemory};
 use crate::session_uploads::Mode;
@@ -28,6 +31,14 @@ use crate::value_view::View;
 /// How often `take` looks at a value that others take and put all the time, before it asks the
 /// server for a copy.
 pub(crate) const TAKES_MAX: u32 = 8;
+
+/// How long a value that another client has posted is looked for before the server is asked.
+const POSTED_SPIN: Duration = Duration::from_micros(30);
+
+thread_local! {
+    /// Whether it pays to look for values that others have posted.
+    static POSTED_POLICY: RefCell<SpinPolicy> = const { RefCell::new(SpinPolicy::new()) };
+}
 
 /// A client of one server, over `shm://`, `unix://` or `redis://`.
 ///
@@ -107,6 +118,16 @@ impl Client {
     pub fn transport(&self) -> Result<Transport, ClientError> {
         let is_lane = self.with_connection(|connection| Ok(connection.is_lane()))?;
         self.inner.memory.transport(is_lane)
+    }
+
+    /// Returns a lane of its own, for a program that writes requests and reads replies by itself,
+    /// such as another client's; `None` where the server makes none, or the URL asks for none.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn lane(&self) -> Result<Option<LaneStream>, ClientError> {
+        self.inner.memory.check_process()?;
+        Ok(self.inner.memory.new_lane()?.map(LaneStream::new))
     }
 
     /// Sends one request and returns its reply.
@@ -448,6 +469,30 @@ impl Client {
         match self.with_connection(|connection| connection.post_deletion(key))? {
             true => Ok(Some(view)),
             false => self.take(key),
+        }
+    }
+
+    /// Returns whether `key`, which another client has posted a moment ago, comes to be within the
+    /// time that it takes to wake a server. It is looked for in the memory, as long as that pays;
+    /// [`Client::get_blocking`] waits longer.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn await_posted(&self, key: &[u8]) -> Result<bool, ClientError> {
+        let is_read = matches!(self.inner.memory.address.place, Place::SharedMemory(_));
+        if !is_read || !POSTED_POLICY.with_borrow_mut(SpinPolicy::is_due) {
+            return Ok(false);
+        }
+        let end = sys::clock::monotonic() + POSTED_SPIN;
+        let (database, clock) = self.inner.memory.scope();
+        loop {
+            let found = self.inner.memory.read(|_, reader| reader.exists(database, key, clock))?;
+            let is_there = matches!(found, Answer::Found(()));
+            if is_there || sys::clock::monotonic() >= end {
+                POSTED_POLICY.with_borrow_mut(|policy| policy.learn(is_there));
+                return Ok(is_there);
+            }
+            std::hint::spin_loop();
         }
     }
 

@@ -274,6 +274,28 @@ impl ControlConnection {
         Err(AttachError::Unexpected("segments without end".to_owned()))
     }
 
+    /// Returns descriptors of the segments with these serial numbers.
+    ///
+    /// # Errors
+    /// When the server does not answer, or has one of them no more.
+    pub fn descriptors_of(&mut self, serials: &[u64]) -> Result<Vec<OwnedFd>, AttachError> {
+        let mut found = Vec::with_capacity(serials.len());
+        for serial in serials {
+            // The first above the one before it is it, if it is there.
+            let reply = self.ask_for_segments(serial.saturating_sub(1))?;
+            let descriptors = std::mem::take(&mut self.descriptors);
+            let Some(Reply::Array(items)) = field(&reply, "segments") else {
+                return Err(unexpected(&reply));
+            };
+            let mut live = items.chunks_exact(2).filter_map(live_segment);
+            let first = live.find(|segment| segment.serial >= *serial);
+            let is_it = first.is_some_and(|segment| segment.serial == *serial);
+            let descriptor = descriptors.into_iter().next().filter(|_| is_it);
+            found.push(descriptor.ok_or_else(|| unexpected(&reply))?);
+        }
+        Ok(found)
+    }
+
     /// Returns the reply that has segments: before the pin table is sealed it has none.
     fn ask_for_segments(&mut self, known: u64) -> Result<Reply, AttachError> {
         let timeout = self.stream.read_timeout()?.unwrap_or(SEAL_TIMEOUT);

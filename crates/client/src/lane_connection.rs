@@ -33,6 +33,9 @@ const LANE_DESCRIPTORS: usize = 3;
 /// How long a wait takes before it checks whether the server is still there. One that ends in order
 /// wakes its clients; one that was killed does not.
 const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// How long the reply to what was posted is polled for: as long as it takes to wake a server, and to
+/// be woken by it, as both would sleep.
+const POST_SPIN: Duration = Duration::from_micros(30);
 /// Checks of the ring between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 32;
 /// Of a longer value the server is told in pieces of this size. To copy one takes about 20 us, a
@@ -60,6 +63,8 @@ pub struct Lane {
     id: u64,
     /// Whether it pays to spin for replies before this side sleeps.
     spin_policy: SpinPolicy,
+    /// The same for what the server was woken for a moment ago.
+    post_spin_policy: SpinPolicy,
     /// The longest silence of the server that is waited for.
     timeout: Option<Duration>,
     /// A call has failed before its reply was there whole: what comes next would be taken for the
@@ -116,6 +121,7 @@ impl Lane {
             encoded: Vec::new(),
             id,
             spin_policy: SpinPolicy::default(),
+            post_spin_policy: SpinPolicy::default(),
             timeout: None,
             is_broken: false,
             control: Arc::clone(control),
@@ -199,6 +205,7 @@ impl Lane {
                     }
                     None if lane.take()? > 0 => {}
                     None if !is_awaited => break,
+                    None if lane.spin_for_posted().map_err(broken)? => {}
                     None => {
                         if lane.take_or_wait()? == 0 {
                             return Err(AttachError::Io(ErrorKind::UnexpectedEof.into()));
@@ -416,6 +423,24 @@ impl Lane {
                 return Ok(false);
             }
         }
+    }
+
+    /// Spins a while for the reply to what was posted, as long as that pays: a server that has been
+    /// woken for it is about to write it. Returns whether it is there.
+    fn spin_for_posted(&mut self) -> Result<bool, LaneError> {
+        if !self.end.spin_limit().is_zero() || !self.post_spin_policy.is_due() {
+            return Ok(false);
+        }
+        let end = sys::clock::monotonic() + POST_SPIN;
+        let mut is_there = self.end.is_ready(NEWS)?;
+        while !is_there && sys::clock::monotonic() < end {
+            for _ in 0..SPINS_PER_CLOCK {
+                std::hint::spin_loop();
+            }
+            is_there = self.end.is_ready(NEWS)?;
+        }
+        self.post_spin_policy.learn(is_there);
+        Ok(is_there)
     }
 
     /// Sleeps until the server wakes this side for one of `reasons`, or a while has passed, which

@@ -10,7 +10,8 @@
 //! `address.rs` parses URLs. `thread_connections.rs` gives each thread a connection
 //! (`connection.rs`); `multiplex.rs` gives many tasks one, over a transport that `duplex.rs`
 //! implements on tokio. `shm_session.rs` is the shared memory that they share. `attached.rs` is a
-//! session that reads by itself, `lane_connection.rs` a connection through shared memory;
+//! session that reads by itself, `lane_connection.rs` a connection through shared memory,
+//! `lane_stream.rs` one for a program that has the protocol itself;
 //! `control_connection.rs` is the unix connection that both need, `session_uploads.rs` memory to
 //! write values to and `upload_buffers.rs` what a client keeps of it, `replies.rs` decodes,
 //! `error.rs` has the errors.
@@ -36,6 +37,7 @@ mod elements;
 mod error;
 mod key_wait;
 mod lane_connection;
+mod lane_stream;
 pub mod multiplex;
 mod options;
 mod posts;
@@ -59,6 +61,7 @@ pub use creation::Creation;
 pub use elements::Elements;
 pub use error::{AttachError, ClientError};
 pub use lane_connection::Lane;
+pub use lane_stream::LaneStream;
 pub use options::SetOptions;
 pub use resp::Value as Reply;
 pub use ring::UploadBuffer;

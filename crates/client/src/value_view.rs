@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use arena::reader::{KeptView, Target};
 use ring::Mapped;
+use sys::memfd_segments::private_copy::PrivateCopy;
 
+use crate::error::check_process;
 use crate::shm_session::ShmSession;
 
 /// Values up to this size lie in the view itself.
@@ -59,6 +61,19 @@ impl View {
             Bytes::Pinned { session, .. } => Some(session),
             Bytes::Inline { .. } | Bytes::Owned(_) => None,
         }
+    }
+
+    /// Maps `length` of the bytes, from the one at `start` on, once more, for this process to change:
+    /// pages are copied when they are first written, and nobody else sees it. `None` where they are
+    /// not in the server's memory, or the server does not hand out what that takes. What was not
+    /// written yet is the value only as long as the view is there.
+    pub fn private_copy(&self, start: usize, length: usize) -> Option<PrivateCopy> {
+        let Bytes::Pinned { view, session } = &self.0 else { return None };
+        let attached = session.attached()?;
+        check_process(attached.generation()).ok()?;
+        let is_inside = start.checked_add(length).is_some_and(|end| end <= view.len());
+        let offset = view.offset() + start as u64;
+        is_inside.then(|| attached.private_copy(offset, length).ok()).flatten()
     }
 
     /// Returns the bytes as a vector of the caller's, copied where they are not.

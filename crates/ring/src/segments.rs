@@ -1,13 +1,15 @@
 //! The arena's segments: in the process that owns them, and in one that reads them.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::reader::SegmentView;
 use arena::{SegmentError, SegmentSource};
+use sys::memfd_segments::private_copy::PrivateCopy;
 use sys::memfd_segments::{ForeignSegments, LiveSegment, OwnedSegments};
 
 /// Sealed shared memory as the arena's source of segments.
@@ -69,6 +71,7 @@ unsafe impl SegmentSource for SharedSegments {
 pub struct Mapped {
     base: NonNull<u8>,
     span_bytes: u64,
+    segment_bytes: u64,
     segment_count: u32,
     mapping: Mutex<Mapping>,
     epoch: AtomicU64,
@@ -78,6 +81,8 @@ struct Mapping {
     segments: ForeignSegments,
     /// The highest serial number of a segment that was mapped.
     known: u64,
+    /// Of those that are mapped, by their indices.
+    serials: BTreeMap<u32, u64>,
 }
 
 // SAFETY: the address is that of a mapping that the value owns; it is only read, as relaxed atomic
@@ -99,8 +104,9 @@ impl Mapped {
         Ok(Mapped {
             base: segments.base(),
             span_bytes: segment_bytes * u64::from(segment_count),
+            segment_bytes,
             segment_count,
-            mapping: Mutex::new(Mapping { segments, known: 0 }),
+            mapping: Mutex::new(Mapping { segments, known: 0, serials: BTreeMap::new() }),
             epoch: AtomicU64::new(0),
         })
     }
@@ -124,7 +130,7 @@ impl Mapped {
         live: &[LiveSegment],
         descriptors: &[impl AsFd],
     ) -> io::Result<bool> {
-        let Mapping { segments, known } = &mut *self.mapping();
+        let Mapping { segments, known, serials } = &mut *self.mapping();
         let mut is_live = vec![false; self.segment_count as usize];
         for segment in live {
             let slot = is_live.get_mut(segment.index as usize);
@@ -133,6 +139,7 @@ impl Mapped {
         for (index, _) in (0_u32..).zip(&is_live).filter(|(_, is_live)| !**is_live) {
             if segments.is_mapped(index) {
                 segments.unmap(index)?;
+                serials.remove(&index);
             }
         }
         let before = *known;
@@ -143,6 +150,7 @@ impl Mapped {
             }
             segments.map(segment.index, descriptor)?;
             *known = segment.serial.max(*known);
+            serials.insert(segment.index, segment.serial);
         }
         let is_complete = new.count() <= descriptors.len();
         if is_complete {
@@ -150,6 +158,29 @@ impl Mapped {
             self.epoch.store(epoch, Ordering::Release);
         }
         Ok(is_complete)
+    }
+
+    /// Returns the serial numbers of the segments that `length` bytes at `offset` lie in, if all of
+    /// them are mapped.
+    pub fn serials_of(&self, offset: u64, length: usize) -> Option<Vec<u64>> {
+        let last = offset.checked_add((length as u64).checked_sub(1)?)?;
+        let indices = offset / self.segment_bytes..=last / self.segment_bytes;
+        let serials = &self.mapping().serials;
+        indices.map(|index| serials.get(&u32::try_from(index).ok()?).copied()).collect()
+    }
+
+    /// Maps `length` bytes at `offset` once more, for this process to change: what it writes is its
+    /// own. `descriptors` are those of the segments that [`Mapped::serials_of`] names.
+    ///
+    /// # Errors
+    /// As [`PrivateCopy::map`].
+    pub fn private_copy(
+        &self,
+        offset: u64,
+        length: usize,
+        descriptors: &[OwnedFd],
+    ) -> io::Result<PrivateCopy> {
+        PrivateCopy::map(self.segment_bytes, offset % self.segment_bytes, length, descriptors)
     }
 
     fn mapping(&self) -> MutexGuard<'_, Mapping> {
@@ -218,6 +249,12 @@ mod tests {
         let is_mapped = |index| mapped.mapping().segments.is_mapped(index);
         assert_eq!([0, 3, 5].map(is_mapped), [true, false, true]);
         assert_eq!(mapped.epoch(), 8);
+        let serials = |index, length| mapped.serials_of(index * SEGMENT_BYTES + 7, length);
+        assert_eq!((serials(0, 1), serials(5, 9)), (Some(vec![1]), Some(vec![4])));
+        assert_eq!(
+            (serials(3, 1), serials(0, SEGMENT_BYTES as usize), serials(0, 0)),
+            Default::default()
+        );
     }
 
     #[test]
