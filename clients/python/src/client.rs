@@ -16,6 +16,7 @@ use crate::buffer::Input;
 use crate::content::{Content, copy_into};
 use crate::creation::Creation;
 use crate::errors::{OrRaise, exception, raised};
+use crate::lane::Lane;
 use crate::replies::object;
 use crate::view::View;
 
@@ -125,6 +126,12 @@ impl Client {
         self.connected.load().is_none()
     }
 
+    /// Returns a new connection through shared memory; `None` where the server makes none.
+    fn _lane(&self, py: Python<'_>) -> PyResult<Option<Lane>> {
+        let client = self.client(py)?;
+        Ok(py.detach(|| client.lane()).or_raise(py)?.map(Lane::new))
+    }
+
     /// How the server is reached: `"shm"`, `"lane"`, `"unix"` or `"tcp"`.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<&'static str> {
@@ -216,7 +223,13 @@ impl Client {
                 return Ok(Some(View::taken(value)));
             }
             let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
-            if left == Some(Duration::ZERO) || wait(py, &client, bytes, left)?.is_none() {
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            if is_for_one(bytes) && py.detach(|| client.await_posted(bytes)).or_raise(py)? {
+                continue;
+            }
+            if wait(py, &client, bytes, left)?.is_none() {
                 return Ok(None);
             }
         }

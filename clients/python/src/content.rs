@@ -52,8 +52,12 @@ impl<'py> Content<'py> {
 
     fn pickled(object: &Bound<'py, PyAny>) -> PyResult<Content<'py>> {
         static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static TENSOR_DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = object.py();
-        let dumps = DUMPS.import(py, "pickle", "dumps")?;
+        let dumps = match is_loaded(py, "torch")? {
+            true => TENSOR_DUMPS.import(py, "forebay._tensors", "dumps")?,
+            false => DUMPS.import(py, "pickle", "dumps")?,
+        };
         let found = PyList::empty(py);
         let options = PyDict::new(py);
         options.set_item("protocol", 5)?;
@@ -159,12 +163,20 @@ fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(object.get_type().is(class));
     }
     // An object of NumPy's is there only if NumPy is: it is not imported for the question.
-    let modules = py.import("sys")?.getattr("modules")?;
-    let Ok(numpy) = modules.get_item("numpy") else { return Ok(false) };
+    if !is_loaded(py, "numpy")? {
+        return Ok(false);
+    }
+    let numpy = py.import("numpy")?;
     // It may be half imported.
     let Ok(class) = numpy.getattr("ndarray") else { return Ok(false) };
     let class = CLASS.get_or_init(py, || class.unbind());
     Ok(object.get_type().is(class))
+}
+
+/// Returns whether the module `name` has been imported.
+fn is_loaded(py: Python<'_>, name: &str) -> PyResult<bool> {
+    static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    MODULES.import(py, "sys", "modules")?.contains(name)
 }
 
 /// Returns whether the items of `input` are numbers as this machine has them.

@@ -1,7 +1,8 @@
 //! The native half of the Python package `forebay`: the module `forebay._native`.
 //!
 //! *Layout*: `client.rs` is the class that calls go through, on the Rust client; `view.rs` a value
-//! that was read, `creation.rs` one that is being written. `block.rs` is the layout of values that
+//! that was read, `writable.rs` private memory over one, `creation.rs` one that is being written;
+//! `lane.rs` is a connection for clients that speak the protocol themselves. `block.rs` is the layout of values that
 //! are not plain bytes, `content.rs` turns Python's objects into values. `buffer.rs` is Python's
 //! buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs` makes objects of
 //! replies, `errors.rs` raises. `server.rs` is the server in the interpreter's process.
@@ -18,9 +19,11 @@ mod client;
 mod content;
 mod creation;
 mod errors;
+mod lane;
 mod replies;
 mod server;
 mod view;
+mod writable;
 
 use pyo3::prelude::*;
 
@@ -30,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
     module.add_class::<view::View>()?;
     module.add_class::<creation::Creation>()?;
+    module.add_class::<lane::Lane>()?;
     module.add_class::<server::Server>()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

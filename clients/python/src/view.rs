@@ -14,6 +14,7 @@ use crate::block::{ALIGNMENT, Block, item_bytes};
 use crate::buffer::{Exported, export, new_bytes};
 use crate::client::Client;
 use crate::errors::exception;
+use crate::writable::Writable;
 
 /// The value of a key as it was when it was read.
 ///
@@ -141,7 +142,20 @@ impl View {
         Ok(place)
     }
 
-    fn end_export(&self) {
+    /// Returns what an export says of the content, and no place.
+    pub fn meaning(&self) -> Exported {
+        Exported {
+            start: std::ptr::null(),
+            length: 0,
+            is_readonly: true,
+            item_bytes: self.item_bytes,
+            format: self.format.as_ptr(),
+            shape_and_strides: self.shape_and_strides().as_ptr(),
+            dimensions: self.shape_and_strides().len() / 2,
+        }
+    }
+
+    pub fn end_export(&self) {
         self.state().exports -= 1;
     }
 }
@@ -359,6 +373,14 @@ impl View {
         Ok((part(stream)?, PyList::new(py, buffers)?))
     }
 
+    /// Where in the stored bytes the buffers of a pickle begin.
+    fn _buffer_starts(&self) -> Vec<usize> {
+        match &self.block {
+            Block::Pickle { buffers, .. } => buffers.iter().map(|range| range.start).collect(),
+            Block::Bytes(_) | Block::Array { .. } => Vec::new(),
+        }
+    }
+
     /// The stored bytes as memory: what other clients see.
     fn _stored(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let state = self.state();
@@ -366,6 +388,28 @@ impl View {
         let stored = value.bytes().to_vec();
         drop(state);
         new_bytes(py, &stored)
+    }
+
+    /// Returns the content mapped once more, for this process to write; `None` where that is not to
+    /// be had.
+    fn _private(slf: &Bound<'_, View>) -> PyResult<Option<Writable>> {
+        let (py, this) = (slf.py(), slf.get());
+        let (start, length) = this.begin_export(py)?;
+        let start = start.addr();
+        // With the lock, so that nobody closes it; without the interpreter's, as the server is
+        // asked.
+        let map = || match &this.state().value {
+            Some(Held::Value(value)) => {
+                let before = start - value.as_ptr().addr();
+                value.private_copy(before, length)
+            }
+            _ => None,
+        };
+        let Some(copy) = py.detach(map) else {
+            this.end_export();
+            return Ok(None);
+        };
+        Ok(Some(Writable::new(copy, slf.clone().unbind())))
     }
 
     /// How many bytes are stored; 0 once the view is closed.
@@ -415,15 +459,7 @@ impl View {
     ) -> PyResult<()> {
         let this = slf.get();
         let (start, length) = this.begin_export(slf.py())?;
-        let exported = Exported {
-            start,
-            length,
-            is_readonly: true,
-            item_bytes: this.item_bytes,
-            format: this.format.as_ptr(),
-            shape_and_strides: this.shape_and_strides().as_ptr(),
-            dimensions: this.shape_and_strides().len() / 2,
-        };
+        let exported = Exported { start, length, ..this.meaning() };
         // SAFETY: the interpreter brings `view`. The content stays where it is while there are
         // exports, format and shape for as long as the object; the pointer to it is counted.
         let done = unsafe { export(slf.clone().into_any(), view, flags, &exported) };

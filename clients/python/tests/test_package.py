@@ -1,10 +1,12 @@
 """The package as it is installed."""
 
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import venv
 
 import pytest
 
@@ -47,3 +49,31 @@ def test_snippets_run(page, tmp_path, monkeypatch):
     script.write_text("\n".join(found))
     output = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert output.returncode == 0, output.stderr
+
+
+_ALONE = """
+import sys, forebay
+with forebay.open() as db:
+    db.put("key", b"v" * 100_000, ttl=60)
+    assert db.get("key").is_pinned and db.take(db.put_auto({"a": 1})).load() == {"a": 1}
+    assert db.call("PING") in (b"PONG", "PONG")
+others = {name.split(".")[0] for name in sys.modules} & {"numpy", "redis", "pyarrow", "torch"}
+assert not others, others
+print("fine")
+"""
+
+
+def test_wheel_installs_alone_into_an_empty_environment(tmp_path):
+    wheel = os.environ.get("FOREBAY_WHEEL")
+    if wheel is None:
+        pytest.skip("cargo xtask python says where the wheel is")
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"]
+    subprocess.run([*pip, wheel], check=True)
+    found = subprocess.run([python, "-c", _ALONE], capture_output=True, text=True, cwd=tmp_path)
+    assert found.stdout == "fine\n", found.stderr
+    program = [folder / "bin" / "forebay", "--version"]
+    version = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    assert version.startswith("forebay ")

@@ -89,8 +89,16 @@ def test_stale_result_is_returned_while_one_makes_a_new_one(db):
     assert number() == 1
 
 
-def test_redis_py(db):
-    redis = pytest.importorskip("redis")
+def lanes(db):
+    """Returns how many lanes there are."""
+    text = db.call("INFO", "shm")
+    text = text if isinstance(text, str) else text.decode()
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(fields["shm_lanes"])
+
+
+def test_redis_py(each):
+    db, redis = each, pytest.importorskip("redis")
     client = db.redis()
     client.set("key", "value")
     assert client.get("key") == b"value" == db.get("key").bytes()
@@ -99,16 +107,67 @@ def test_redis_py(db):
     assert db.redis(decode_responses=True).get("key") == "value"
     with pytest.raises(redis.ResponseError):
         client.execute_command("NOSUCH")
+    # More than a ring holds, both ways.
+    large = os.urandom(1_000_000)
+    assert client.set("large", large) and client.get("large") == large
+    with client.pipeline(transaction=False) as pipeline:
+        for index in range(5_000):
+            pipeline.set(f"key-{index}", b"v" * 100)
+        assert pipeline.execute() == [True] * 5_000
+        for index in range(5_000):
+            pipeline.get(f"key-{index}")
+        assert pipeline.execute() == [b"v" * 100] * 5_000
     client.close()
 
     async def work():
         client = db.aredis()
         await client.set("key", "async")
-        found = await client.get("key")
+        found = [await client.get("key")]
+        found.append(await client.set("large", large) and await client.get("large") == large)
+        async with client.pipeline(transaction=False) as pipeline:
+            for index in range(5_000):
+                pipeline.get(f"key-{index}")
+            found.append(await pipeline.execute() == [b"v" * 100] * 5_000)
+        # One waits while the others go on.
+        waiting = asyncio.create_task(client.blpop("list", 60))
+        await asyncio.gather(*(client.incr("count") for _ in range(50)))
+        await client.rpush("list", "pushed")
+        found += [await client.get("count"), await waiting]
         await client.aclose()
         return found
 
-    assert asyncio.run(work()) == b"async"
+    assert asyncio.run(work()) == [b"async", True, True, b"50", (b"list", b"pushed")]
+
+
+def test_redis_py_passes_through_lanes(db):
+    redis = pytest.importorskip("redis")
+    before = lanes(db)
+    once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+    impatient = db.redis(socket_timeout=0.1, retry=once)
+    # What is silent is given up, and the next call connects anew.
+    with pytest.raises(redis.TimeoutError):
+        impatient.execute_command("BLPOP", "list", 0)
+    assert impatient.ping()
+    impatient.close()
+    client = db.redis()
+    client.ping()
+    assert lanes(db) > before
+    # A wait ends with what it waits for, and with a signal.
+    waiter = threading.Thread(target=lambda: db.redis().rpush("list", "late"))
+    waiter.start()
+    assert db.redis().blpop("list", 60) == (b"list", b"late")
+    waiter.join()
+    process_id = os.fork()
+    if process_id == 0:
+        # A child connects by itself.
+        os._exit(0 if client.incr("child") == 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 0
+    assert client.incr("child") == 2
+    # Its server kills a connection.
+    client_id = client.client_id()
+    db.call("CLIENT", "KILL", "ID", client_id)
+    assert client.incr("child") == 3 and client.client_id() != client_id
+    client.close()
 
 
 def test_subscriptions_are_refused(db):
@@ -150,21 +209,30 @@ def test_mosec_mixin_hands_on_without_a_copy(db, monkeypatch):
 
 
 _SERVICE = """
-import os, numpy
-from forebay.mosec import ForebayShmIPCMixin
+import os, time, numpy
 from mosec import Server, Worker
+if os.environ["MIXIN"] == "redis":
+    from mosec.mixin import RedisShmIPCMixin as Mixin
+    Mixin.set_redis_url(os.environ["FOREBAY_URL"].replace("shm://", "unix://"))
+else:
+    from forebay.mosec import ForebayShmIPCMixin as Mixin
+    Mixin.set_url(os.environ["FOREBAY_URL"])
+    Mixin.set_ttl(float(os.environ["TTL"]))
 
-class First(ForebayShmIPCMixin, Worker):
+class First(Mixin, Worker):
     def forward(self, data):
         return {"numbers": numpy.full(100_000, data["number"], "f8")}
 
-class Second(ForebayShmIPCMixin, Worker):
+class Second(Mixin, Worker):
     def forward(self, batch):
         means = [float(data["numbers"].mean()) for data in batch]
+        if -1 in means:
+            # It holds what it has taken, and others wait for it.
+            open(os.environ["HOLDS"], "w").write(str(os.getpid()))
+            time.sleep(1000)
         return [{"mean": mean, "id": os.getpid()} for mean in means]
 
 if __name__ == "__main__":
-    ForebayShmIPCMixin.set_url(os.environ["FOREBAY_URL"])
     server = Server()
     server.append_worker(First)
     server.append_worker(Second, max_batch_size=4, max_wait_time=5)
@@ -172,52 +240,104 @@ if __name__ == "__main__":
 """
 
 
-def test_mosec_service_of_two_stages(db, tmp_path):
-    pytest.importorskip("mosec")
-    pytest.importorskip("numpy")
-    script = tmp_path / "service.py"
-    script.write_text(_SERVICE)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, script, "--port", str(port), "--address", "127.0.0.1"]
-    environment = {**os.environ, "FOREBAY_URL": db.url}
-    service = subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True)
+class Service:
+    """A service of mosec whose stages hand on by `mixin` in the store `db`."""
 
-    def ask(number):
-        body = json.dumps({"number": number}).encode()
-        url = f"http://127.0.0.1:{port}/inference"
-        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
-            return json.load(answer)["mean"]
+    def __init__(self, db, folder, mixin, ttl=600):
+        script = folder / "service.py"
+        script.write_text(_SERVICE)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        command = [sys.executable, script, "--port", str(self.port), "--address", "127.0.0.1"]
+        self.holds = folder / "holds"
+        options = {"FOREBAY_URL": db.url, "MIXIN": mixin, "TTL": str(ttl), "HOLDS": self.holds}
+        environment = {**os.environ, **options}
+        self.process = subprocess.Popen(
+            command, env=environment, cwd=folder, start_new_session=True
+        )
 
-    try:
+    def __enter__(self):
         end = time.monotonic() + 60
         while True:
             try:
-                assert ask(1) == 1
-                break
+                assert self.ask(1) == 1
+                return self
             except OSError:
-                assert time.monotonic() < end and service.poll() is None
+                assert time.monotonic() < end and self.process.poll() is None
                 time.sleep(0.05)
+
+    def __exit__(self, *exception):
+        # The group of the service alone.
+        os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def ask(self, number):
+        body = json.dumps({"number": number}).encode()
+        url = f"http://127.0.0.1:{self.port}/inference"
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
+            return json.load(answer)["mean"]
+
+    def ask_all(self, numbers):
+        """Asks from a thread each; returns the threads and their answers, errors among them."""
         answers = []
-        threads = [
-            threading.Thread(target=lambda number=number: answers.append(ask(number)))
-            for number in range(12)
-        ]
+
+        def work(number):
+            try:
+                answers.append(self.ask(number))
+            except OSError as error:
+                answers.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
         for thread in threads:
             thread.start()
+        return threads, answers
+
+
+def until(condition, text):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, text
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("mixin", ["forebay", "redis"])
+def test_mosec_service_of_two_stages(db, tmp_path, mixin):
+    pytest.importorskip("mosec")
+    pytest.importorskip("numpy")
+    with Service(db, tmp_path, mixin) as service:
+        threads, answers = service.ask_all(range(12))
         for thread in threads:
             thread.join()
         assert sorted(answers) == [float(number) for number in range(12)]
-        end = time.monotonic() + 60
-        while len(db):
-            assert time.monotonic() < end, "what was handed on is taken"
-            time.sleep(0.01)
-    finally:
-        # The group of the service alone.
-        os.killpg(service.pid, signal.SIGTERM)
-        try:
-            service.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(service.pid, signal.SIGKILL)
-            service.wait()
+        # mosec's own mixin keeps its counter there.
+        left = 0 if mixin == "forebay" else 1
+        until(lambda: len(db) == left, "what was handed on is taken")
+
+
+def test_mosec_worker_that_is_killed_leaks_nothing(tmp_path):
+    pytest.importorskip("mosec")
+    pytest.importorskip("numpy")
+    with forebay.open() as db:
+        before = used_memory(db)
+        with Service(db, tmp_path, "forebay", ttl=3) as service:
+            # The second stage stops in the midst of a batch, and what else comes waits for it.
+            threads, _ = service.ask_all([-1, *range(12)])
+            until(service.holds.exists, "the worker has its batch")
+            os.kill(int(service.holds.read_text()), signal.SIGKILL)
+            until(lambda: len(db) == 0, "what nobody takes is gone after its time")
+        for thread in threads:
+            thread.join()
+        until(lambda: used_memory(db) <= before + 100_000, "what the worker held is given back")
+
+
+def used_memory(db):
+    """Returns the bytes that data take."""
+    text = db.call("INFO", "memory")
+    text = text if isinstance(text, str) else text.decode()
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(fields["used_memory_dataset"])

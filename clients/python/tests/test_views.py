@@ -1,5 +1,6 @@
 """Views: memory that stays as it is, and who may look at it."""
 
+import ctypes
 import gc
 import io
 import pickle
@@ -98,16 +99,75 @@ def test_writable_is_private(db):
     assert bytes(memory) == b"zbc" and db.get("key").bytes() == b"abc"
 
 
-def test_dlpack(db):
-    value = numpy.arange(60_000, dtype="f4").reshape(3, 20_000)
+def _resident():
+    """Returns how many KiB of private memory this process has."""
+    with open("/proc/self/smaps_rollup") as file:
+        rows = dict(line.split(":", 1) for line in file.read().splitlines()[1:])
+    return int(rows["Private_Dirty"].split()[0])
+
+
+def test_writable_of_a_large_value_copies_what_is_written(db):
+    value = numpy.arange(4_000_000, dtype="f8").reshape(4, -1)
+    db.put("key", value)
+    view = db.get("key")
+    before = _resident()
+    memory = view.writable()
+    mine = numpy.asarray(memory)
+    assert mine.flags.writeable and mine.shape == value.shape and mine.dtype == value.dtype
+    assert mine.ctypes.data % 64 == 0 and mine.ctypes.data != view.numpy().ctypes.data
+    assert numpy.array_equal(mine, value)
+    assert _resident() - before < 8_000, "32 MB are read, and none is copied"
+    mine[1] = -1
+    assert _resident() - before < 16_000, "a quarter is written"
+    assert numpy.array_equal(view.numpy(), value), "nobody else sees it"
+    assert numpy.array_equal(numpy.asarray(view.writable()), value), "nor does another copy"
+    with pytest.raises(BufferError):
+        view.close()
+    # What becomes of the key makes no difference.
+    db.put("key", numpy.zeros(4_000_000))
+    for _ in range(4):
+        db.put("other", numpy.ones(4_000_000))
+        db.delete("other")
+    assert numpy.array_equal(mine[0], value[0]) and (mine[1] == -1).all()
+    assert numpy.array_equal(mine[2:], value[2:])
+    del mine, memory
+    gc.collect()
+    view.close()
+
+
+def test_writable_of_a_pickle_and_of_what_the_server_has_ended(db):
+    db.put("bytes", LARGE * 4)
+    memory = db.get("bytes").writable()
+    memory[:5] = b"small"
+    assert bytes(memory) == b"small" + (LARGE * 4)[5:] and db.get("bytes") == LARGE * 4
+    with forebay.open() as other:
+        other.put("key", numpy.arange(1_000_000))
+        view = other.get("key")
+    # Nobody is left to hand out what a mapping takes: it is copied.
+    assert numpy.asarray(view.writable())[999_999] == 999_999
+
+
+@pytest.mark.parametrize("size", [60_000, 1_000_000])
+def test_dlpack(db, size):
+    value = numpy.arange(size, dtype="f8").reshape(4, -1)
     db.put("key", value)
     view = db.get("key")
     assert view.__dlpack_device__() == (1, 0)
-    found = numpy.from_dlpack(view)
-    assert numpy.array_equal(found, value) and not found.flags.writeable
-    assert found.ctypes.data == view.numpy().ctypes.data, "it is not copied"
-    with pytest.raises(BufferError):
-        view.close()
+    found, other = numpy.from_dlpack(view), numpy.from_dlpack(view)
+    assert numpy.array_equal(found, value)
+    # Consumers write whatever they are told: it is private.
+    writer = (ctypes.c_double * size).from_address(found.ctypes.data)
+    writer[0] = writer[size - 1] = -1.0
+    assert found[0, 0] == found[-1, -1] == -1
+    assert numpy.array_equal(view.numpy(), value) and numpy.array_equal(other, value)
+    db.put("object", numpy.asfortranarray(value))
+    assert numpy.array_equal(numpy.from_dlpack(db.get("object")), value)
+    del found
+    if size == 1_000_000:
+        with pytest.raises(BufferError):
+            view.close()
+    del other
+    view.close()
 
 
 def test_arrow(db):

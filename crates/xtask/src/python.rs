@@ -43,7 +43,7 @@ pub fn test(workspace: &Workspace) -> Result<Report, String> {
     run(Command::new(&python).args(pip).arg("--force-reinstall").arg(&wheel))?;
     let mut tests = Command::new(&python);
     tests.args(["-m", "pytest", "-p", "no:cacheprovider"]);
-    tests.current_dir(workspace.root.join(PACKAGE));
+    tests.current_dir(workspace.root.join(PACKAGE)).env("FOREBAY_WHEEL", &wheel);
     Ok(Report::Ran(run_counted(&mut tests)?))
 }
 

@@ -185,16 +185,19 @@ class Db(_native.Client, MutableMapping):
         raise UnsupportedError("subscriptions are not built: use db.redis() with a Redis server")
 
     def redis(self, **options):
-        """Returns a `redis.Redis` of this server; `options` are those of its constructor."""
+        """Returns a `redis.Redis` of this server; `options` are those of its constructor.
+
+        Over `shm://` its connections pass through shared memory.
+        """
         from forebay._redis import redis
 
-        return redis(self.url, options)
+        return redis(self, options)
 
     def aredis(self, **options):
-        """Returns a `redis.asyncio.Redis` of this server."""
+        """As `redis`: a `redis.asyncio.Redis` of this server."""
         from forebay._redis import aredis
 
-        return aredis(self.url, options)
+        return aredis(self, options)
 
 
 class Pipeline:

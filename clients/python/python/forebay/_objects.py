@@ -33,7 +33,45 @@ def array_over(memory, dtype=None, shape=None):
 def unpickle(view):
     """Returns the object that was put; its buffers stay where they are."""
     stream, buffers = view._pickled()
-    return pickle.loads(stream, buffers=buffers)
+    if not buffers:
+        return pickle.loads(stream)
+    before, loading.source = loading.source, _Source(view, buffers)
+    try:
+        return pickle.loads(stream, buffers=buffers)
+    finally:
+        loading.source = before
+
+
+class _Source:
+    """The view that a thread loads, for objects that want to write to their memory."""
+
+    __slots__ = ("_view", "_buffers", "_starts", "_private")
+
+    def __init__(self, view, buffers):
+        self._view = view
+        self._buffers = buffers
+        self._starts = None
+        self._private = None
+
+    def private(self, buffer):
+        """Returns memory that may be written with the content of `buffer`, one of the pickle's; all
+        of those of a view lie in one copy of it.
+        """
+        if self._starts is None:
+            pairs = zip(self._buffers, self._view._buffer_starts())
+            self._starts = {id(known): start for known, start in pairs}
+            self._private = writable(self._view)
+        start = self._starts.get(id(buffer))
+        if start is None:
+            return bytearray(buffer)
+        return self._private[start : start + buffer.nbytes]
+
+
+class _Loading(threading.local):
+    source = None
+
+
+loading = _Loading()
 
 
 def arrow(view):
@@ -51,12 +89,14 @@ def arrow(view):
 
 
 def dlpack(view, *arguments, **options):
-    """Returns DLPack's capsule of the array; of a private copy for who cannot be told that memory
-    is read-only, which a version before 1 cannot say.
+    """Returns DLPack's capsule of the array, in private memory: see `writable`.
+
+    Version 1 can say that memory is read-only, and PyTorch writes to it all the same.
     """
+    import numpy as library
+
     array = numpy(view)
-    if (options.get("max_version") or (0, 0))[0] < 1:
-        array = array.copy()
+    array = library.asarray(writable(view)) if view.kind == "array" else array.copy()
     return array.__dlpack__(*arguments, **options)
 
 
@@ -94,21 +134,34 @@ def _exported(value, name, requested_schema):
 
 
 def torch(view):
-    """Returns the tensor that was put; of an array one over a copy, as tensors may be written."""
+    """Returns the tensor that was put, or one of the array that was put.
+
+    Tensors may be written, whatever memory they are over: it is private, see `writable`.
+    """
+    import numpy
     import torch
 
     if view.kind == "pickle":
         value = unpickle(view)
-        if isinstance(value, torch.Tensor):
-            return value
-        return torch.tensor(value)
-    return torch.frombuffer(writable(view), dtype=torch.uint8) if view.kind == "bytes" else (
-        torch.from_numpy(numpy(view).copy())
-    )
+        return value if isinstance(value, torch.Tensor) else torch.tensor(value)
+    if view.nbytes == 0:
+        return torch.from_numpy(numpy.array(view))
+    return torch.from_numpy(numpy.asarray(writable(view)))
+
+
+# Of less a copy takes less time than a mapping.
+_MAPPED_BYTES_MIN = 256 << 10
 
 
 def writable(view):
-    """Returns a private copy of the content, of the same type and shape, that may be written."""
+    """Returns the content, of the same type and shape, as private memory that may be written.
+
+    In the server's memory it is mapped once more: pages are copied when they are first written.
+    """
+    if view.is_pinned and view.nbytes >= _MAPPED_BYTES_MIN:
+        mapped = view._private()
+        if mapped is not None:
+            return memoryview(mapped)
     if view.kind != "array":
         return memoryview(bytearray(view))
     memory = memoryview(bytearray(view))
