@@ -21,9 +21,9 @@ The rows:
     forebay_embedded  as forebay_shm, with the server in the process
 
 Each row has a process of its own, and all servers but the embedded one have theirs. The rows are
-timed in turn, round by round. In the form of two processes a producer puts one value at a time and
-writes its id to a pipe; the time is from before the put until the consumer has the value, by the
-clock that both share. There, the floor is the pickle itself in the pipe, and `memcpy` one copy of
+timed in turn, round by round, and all keep the memory that they have freed (`WARM`). In the form of
+two processes a producer puts one value at a time and writes its id to a pipe; the time is from
+before the put until the consumer has the value, by the clock that both share. There, the floor is the pickle itself in the pipe, and `memcpy` one copy of
 the array's bytes in one process.
 
 Printed are microseconds for a whole cycle of K values.
@@ -52,6 +52,9 @@ BATCHES = (1, 10)
 FLOOR_BYTES = 320 << 20
 REDIS = [f"redis_{way}{how}" for way in ("unix", "tcp") for how in ("", "_pipe", "_pipe2")]
 FOREBAY = ["forebay_unix", "forebay_shm", "forebay_view", "forebay_embedded"]
+# Memory that a row has freed is used again, and not given back to the system and zeroed anew each
+# time: else 65,536 elements take 50 or 350 us in any row, as its heap happens to lie.
+WARM = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 ROWS = ["floor", "shared_memory", "plasma_store", *REDIS, *FOREBAY]
 
 
@@ -416,10 +419,11 @@ class Row:
 
     def __init__(self, interpreter, form, name, address):
         self.process = subprocess.Popen(
-            [interpreter, __file__, form, name, address],
+            [interpreter, "-W", "ignore", __file__, form, name, address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **WARM},
         )
         if self.process.stdout.readline() != "ready\n":
             raise SystemExit(f"{name} does not run")
@@ -513,6 +517,7 @@ def main():
     options.add_argument("--form", choices=["one", "two", "both"], default="both")
     options.add_argument("--json", help="a file to write all results to")
     options.add_argument("--picture", help="a PNG to draw")
+    options.add_argument("--of", nargs="*", help="draw these results, and measure nothing")
     for form, count in (("--worker", 2), ("--producer", 2), ("--consumer", 4)):
         options.add_argument(form, nargs=count, help=argparse.SUPPRESS)
     options = options.parse_args()
@@ -523,6 +528,8 @@ def main():
     elif options.consumer:
         name, address, *pipes = options.consumer
         consume(name, address, *map(int, pipes))
+    elif options.of:
+        drawn_again(options.of, options.picture)
     else:
         run(options)
 
@@ -539,15 +546,54 @@ def run(options):
             title = "one process" if form == "--worker" else "from process to process"
             printed(title, results[form])
     if options.json:
-        lines = [
+        rows = [
             {"form": form[2:], "row": name, "case": case, "K": batch, **figures}
             for form, found in results.items()
             for (name, case, batch), figures in found.items()
         ]
-        with open(options.json, "w") as file:
-            file.write("[\n" + ",\n".join(map(json.dumps, lines)) + "\n]\n")
+        written({"circumstances": circumstances(), "rows": rows}, options.json)
     if options.picture:
         picture(results["--worker"], options.picture)
+
+
+def circumstances():
+    """Returns where, when and by what the figures were made, as `forebay bench` notes it."""
+    with open("/proc/cpuinfo") as file:
+        names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    git = ["git", "-C", folder, "rev-parse", "--short=12", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
+    return {
+        "command": "python bench/python/objects.py",
+        "commit": commit,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "time": time.strftime("%H:%M:%S", time.gmtime()),
+        "machine": {
+            "kernel": os.uname().release,
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "processor": names[0] if names else os.uname().machine,
+            "processors": os.cpu_count(),
+        },
+    }
+
+
+def written(results, path):
+    """Writes `results` with one row in a line."""
+    head = json.dumps(results["circumstances"])
+    rows = ",\n".join(map(json.dumps, results["rows"]))
+    with open(path, "w") as file:
+        file.write('{"circumstances": ' + head + ',\n"rows": [\n' + rows + "\n]}\n")
+
+
+def drawn_again(paths, target):
+    """Draws what earlier runs have written to `paths`."""
+    found = {}
+    for path in paths:
+        with open(path) as file:
+            for row in json.load(file)["rows"]:
+                if row["form"] == "worker":
+                    found[row["row"], row["case"], row["K"]] = row
+    picture(found, target)
 
 
 def run_form(form, names, addresses, options):
