@@ -149,8 +149,8 @@ def torch(view):
     return torch.from_numpy(numpy.asarray(writable(view)))
 
 
-# Of less a copy takes less time than a mapping.
-_MAPPED_BYTES_MIN = 256 << 10
+# Of less a copy takes less time than a mapping, and of more not much more memory.
+_MAPPED_BYTES_MIN = 2 << 20
 
 
 def writable(view):
