@@ -23,8 +23,8 @@ The rows:
 Each row has a process of its own, and all servers but the embedded one have theirs. The rows are
 timed in turn, round by round, and all keep the memory that they have freed (`WARM`). In the form of
 two processes a producer puts one value at a time and writes its id to a pipe; the time is from
-before the put until the consumer has the value, by the clock that both share. There, the floor is the pickle itself in the pipe, and `memcpy` one copy of
-the array's bytes in one process.
+before the put until the consumer has the value, by the clock that both share. There, the floor is
+the pickle itself in the pipe, and `memcpy` one copy of the array's bytes in one process.
 
 Printed are microseconds for a whole cycle of K values.
 """

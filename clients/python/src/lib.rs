@@ -2,10 +2,11 @@
 //!
 //! *Layout*: `client.rs` is the class that calls go through, on the Rust client; `view.rs` a value
 //! that was read, `writable.rs` private memory over one, `creation.rs` one that is being written;
-//! `lane.rs` is a connection for clients that speak the protocol themselves. `block.rs` is the layout of values that
-//! are not plain bytes, `content.rs` turns Python's objects into values. `buffer.rs` is Python's
-//! buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs` makes objects of
-//! replies, `errors.rs` raises. `server.rs` is the server in the interpreter's process.
+//! `lane.rs` is a connection for clients that speak the protocol themselves. `block.rs` is the
+//! layout of values that are not plain bytes, `content.rs` turns Python's objects into values.
+//! `buffer.rs` is Python's buffer protocol, both ways. `arguments.rs` reads arguments, `replies.rs`
+//! makes objects of replies, `errors.rs` raises. `server.rs` is the server in the interpreter's
+//! process.
 //! *Invariants*: the interpreter's lock is released in every wait, and in every copy above 64 KiB
 //! but that of a value which is read and may not be pinned; memory that is exported stays where it
 //! is and as it is until the last export is released.

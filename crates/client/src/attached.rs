@@ -348,8 +348,8 @@ impl Attached {
         self.control().refresh(self.reader.segments())
     }
 
-    /// Maps `length` bytes at `offset`, which a pin holds, once more: what this process writes there
-    /// is its own.
+    /// Maps `length` bytes at `offset`, which a pin holds, once more: what this process writes
+    /// there is its own.
     pub(crate) fn private_copy(
         &self,
         offset: u64,

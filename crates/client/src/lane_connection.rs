@@ -33,8 +33,8 @@ const LANE_DESCRIPTORS: usize = 3;
 /// How long a wait takes before it checks whether the server is still there. One that ends in order
 /// wakes its clients; one that was killed does not.
 const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long the reply to what was posted is polled for: as long as it takes to wake a server, and to
-/// be woken by it, as both would sleep.
+/// How long the reply to what was posted is polled for: as long as it takes to wake a server, and
+/// to be woken by it, as both would sleep.
 const POST_SPIN: Duration = Duration::from_micros(30);
 /// Checks of the ring between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 32;

@@ -63,10 +63,10 @@ impl View {
         }
     }
 
-    /// Maps `length` of the bytes, from the one at `start` on, once more, for this process to change:
-    /// pages are copied when they are first written, and nobody else sees it. `None` where they are
-    /// not in the server's memory, or the server does not hand out what that takes. What was not
-    /// written yet is the value only as long as the view is there.
+    /// Maps `length` of the bytes, from the one at `start` on, once more, for this process to
+    /// change: pages are copied when they are first written, and nobody else sees it. `None` where
+    /// they are not in the server's memory, or the server does not hand out what that takes. What
+    /// was not written yet is the value only as long as the view is there.
     pub fn private_copy(&self, start: usize, length: usize) -> Option<PrivateCopy> {
         let Bytes::Pinned { view, session } = &self.0 else { return None };
         let attached = session.attached()?;

@@ -295,8 +295,8 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Goes to another processor, where a client that was polled for in vain until `since` has waited
-    /// for this one.
+    /// Goes to another processor, where a client that was polled for in vain until `since` has
+    /// waited for this one.
     #[cold]
     fn leave_processor(&mut self, since: Duration) {
         let (mode, now) = (self.settings.polling.mode, sys::clock::monotonic());

@@ -51,8 +51,8 @@ pub fn system_name() -> String {
     parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
 }
 
-/// Has the calling thread go on on another processor than the one that it is on; returns false where
-/// it may use no other. Takes some tens of microseconds.
+/// Has the calling thread go on on another processor than the one that it is on; returns false
+/// where it may use no other. Takes some tens of microseconds.
 pub fn leave_processor() -> bool {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return false };
     let mut others = allowed;

@@ -204,8 +204,8 @@ class LaneTransport(asyncio.Transport):
         return sent > 0
 
     def _receive(self):
-        # As long as there is something to send, replies are read whether they are wanted or not: the
-        # doorbell would ring for them all the time.
+        # As long as there is something to send, replies are read whether they are wanted or not:
+        # the doorbell would ring for them all the time.
         if self._lane is None or not (self._is_reading or self._out):
             return False
         data = self._lane.recv_some()

@@ -38,8 +38,8 @@ impl Named for PollMode {
 /// Rounds in a row with one and the same client and no other, after which it is alone.
 const ROUNDS_ALONE: u32 = 16;
 
-/// A client that asks again within so long after a poll has ended in vain has most likely waited for
-/// the processor that polled.
+/// A client that asks again within so long after a poll has ended in vain has most likely waited
+/// for the processor that polled.
 const SOON: Duration = Duration::from_micros(50);
 /// A worker does not leave its processor more often than so, where that does not help.
 const MOVES_MAX: u32 = 2;
@@ -122,9 +122,10 @@ impl Polling {
         self.vain_since.take()
     }
 
-    /// Returns whether the worker is to leave its processor, as what it has polled for in vain until
-    /// `since` was there at `now`, when it slept. A client on the same processor cannot ask while
-    /// the worker polls, and the system leaves both where they are as long as they take turns.
+    /// Returns whether the worker is to leave its processor, as what it has polled for in vain
+    /// until `since` was there at `now`, when it slept. A client on the same processor cannot ask
+    /// while the worker polls, and the system leaves both where they are as long as they take
+    /// turns.
     pub fn leaves_processor(&mut self, mode: PollMode, since: Duration, now: Duration) -> bool {
         let is_due = mode == PollMode::Lone
             && now.saturating_sub(since) < SOON
