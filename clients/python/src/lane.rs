@@ -109,12 +109,15 @@ impl Lane {
     fn sendall(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let input = bytes_of(data)?;
         let bytes = input.bytes();
-        let mut state = self.state();
-        let sent = state.stream().and_then(|stream| stream.try_send(bytes)).map_err(raised)?;
+        // Nobody is waited for with the interpreter's lock: another thread may wait for a reply.
+        let sent = match self.state.try_lock() {
+            Ok(mut state) => state.stream().and_then(|stream| stream.try_send(bytes)),
+            Err(_) => Ok(0),
+        };
+        let sent = sent.map_err(raised)?;
         if sent == bytes.len() {
             return Ok(());
         }
-        drop(state);
         let send = || {
             let mut state = self.state();
             let limit = state.timeout;
@@ -208,7 +211,7 @@ impl Lane {
     }
 
     fn close(&self, py: Python<'_>) {
-        let stream = self.state().stream.take();
+        let stream = py.detach(|| self.state().stream.take());
         match stream {
             Some(stream) if stream.is_own() => py.detach(|| drop(stream)),
             // It is the parent's, who goes on with it.

@@ -170,6 +170,36 @@ def test_redis_py_passes_through_lanes(db):
     client.close()
 
 
+def test_lane_behaves_as_a_socket(db):
+    lane = db._lane()
+    found = []
+    waiter = threading.Thread(target=lambda: found.append(lane.recv(4)))
+    waiter.start()
+    lane.sendall(b"PING\r\n")
+    waiter.join()
+    assert found == [b"+PON"] and lane.recv(100) == b"G\r\n"
+    lane.settimeout(0)
+    with pytest.raises(BlockingIOError):
+        lane.recv(1)
+    lane.settimeout(0.01)
+    with pytest.raises(TimeoutError):
+        lane.recv(1)
+    lane.sendall(b"PING\r\n" * 2)
+    buffer = bytearray(5)
+    assert lane.recv_into(buffer) == 5 and buffer == b"+PONG"
+    lane.sendall(b"QUIT\r\n")
+    lane.settimeout(10)
+    rest = b""
+    while part := lane.recv(1000):
+        rest += part
+    assert rest == b"\r\n+PONG\r\n+OK\r\n"
+    lane.close()
+    assert lane.fileno() == -1
+    for use in (lambda: lane.recv(1), lambda: lane.sendall(b"x")):
+        with pytest.raises(OSError):
+            use()
+
+
 def test_subscriptions_are_refused(db):
     with pytest.raises(forebay.UnsupportedError):
         db.subscribe("channel")
