@@ -67,8 +67,14 @@ pub(crate) fn items_per_page(class: u8) -> u64 {
     ITEM_ROOM / class_bytes(class)
 }
 
+/// Returns the class of the item of a small entry with `header` that takes `bytes`.
+#[inline]
+pub(crate) fn item_class(header: Header, bytes: u64) -> u8 {
+    class_of(header.item_bytes(bytes))
+}
+
 /// Returns the class of the small entry at `item`, from its lengths: an item is always of the
-/// smallest class that its entry fits.
+/// smallest class that its entry fits, with its room where it is roomy.
 #[inline]
 pub(crate) fn class_of_entry(memory: &MappedRange, item: u64) -> u8 {
     let header = Header(memory.word(item).load(Ordering::Relaxed));
@@ -78,7 +84,7 @@ pub(crate) fn class_of_entry(memory: &MappedRange, item: u64) -> u8 {
     } else {
         (header.short_key_length(), header.short_value_length())
     };
-    class_of(header.prefix_bytes() + key_length + value_length)
+    item_class(header, header.prefix_bytes() + key_length + value_length)
 }
 
 #[cfg(test)]

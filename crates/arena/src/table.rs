@@ -44,8 +44,8 @@ use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom};
 use crate::page_pool::PageOwner;
 use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence;
-use crate::size_class::{class_bytes, class_of};
-use crate::slab::Slabs;
+use crate::size_class::item_class;
+use crate::slab::{Slabs, page_of};
 use crate::upload_region::Uploaded;
 
 pub use entry::Entry;
@@ -160,6 +160,11 @@ enum Filling<'a> {
 impl Content<'_> {
     fn value_length(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum::<u64>() + self.gap
+    }
+
+    /// Returns the class of the item that the content takes as a small entry of `bytes`.
+    fn class(&self, bytes: u64) -> u8 {
+        item_class(self.header, bytes)
     }
 }
 
@@ -497,6 +502,8 @@ impl Table {
         let parts = [&old[..kept], bytes, tail];
         let spare = if grows { total.min(APPEND_SPARE_BYTES_MAX) } else { 0 };
         let header = header.with_encoding(encoding);
+        // It often grows again.
+        let header = if grows { header.roomy() } else { header };
         let content = Content { header, expiry, key, parts, gap, fill: None, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
@@ -537,6 +544,13 @@ impl Table {
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
+    }
+
+    /// Asks the cache for what [`Table::remove`] of the small entry at `id` changes beside the
+    /// index.
+    #[inline]
+    pub fn prefetch_page(&self, id: EntryId) {
+        prefetch(self.memory.pointer(page_of(id.reference)));
     }
 
     /// Removes the entry at `id`. Returns whether its memory is free: a block that a reader holds
@@ -591,7 +605,7 @@ impl Table {
             content.expiry.is_some(),
         );
         let in_place =
-            !old.is_large() && target.is_some_and(|bytes| class_of(bytes) == entry.class());
+            !old.is_large() && target.is_some_and(|bytes| content.class(bytes) == entry.class());
         let mut before = id.reference;
         let reference = if in_place {
             let home = self.bucket(id.home);
@@ -631,7 +645,7 @@ impl Table {
         let ttl = content.expiry.is_some();
         match small_entry_bytes(key_length, content.value_length(), ttl) {
             Some(bytes) => {
-                let item = self.take_item(class_of(bytes), self.terms())?;
+                let item = self.take_item(content.class(bytes), self.terms())?;
                 sequence::before_reuse::<AtomicU64>();
                 self.write_small(item, content, position, None);
                 Ok(item)
@@ -730,9 +744,8 @@ impl Table {
         let Some(total) = small_entry_bytes(key_length, length, header.has_ttl()) else {
             return false;
         };
-        let class = entry.class();
         let new = header.with_encoding(encoding).with_lengths(key_length, length);
-        if total > class_bytes(class) || new.is_long() != header.is_long() {
+        if item_class(header, total) != entry.class() || new.is_long() != header.is_long() {
             return false;
         }
         let value = id.reference + header.prefix_bytes() + key_length;
@@ -816,6 +829,12 @@ impl Table {
             sequence::end(self.memory.word(self.header + table_header::SEQUENCE), sequence::WHOLE);
         }
     }
+}
+
+/// Asks the cache for the line that `value` begins in.
+#[inline(always)]
+pub fn prefetch_line<T>(value: &T) {
+    prefetch(std::ptr::from_ref(value).cast());
 }
 
 /// Asks the cache for the line at `pointer`, which may be any address.

@@ -11,7 +11,7 @@ use crate::layout::{
 };
 use crate::mapped_range::MappedRange;
 use crate::pins::SessionPins;
-use crate::size_class::{class_bytes, class_of};
+use crate::size_class::{class_bytes, item_class};
 use crate::slab::Slabs;
 
 /// An entry, for as long as its table is not changed.
@@ -142,7 +142,8 @@ impl<'a> Entry<'a> {
     #[inline]
     pub(super) fn class(&self) -> u8 {
         let (_, key_length, _, value_length) = self.parts();
-        let class = class_of(self.header.prefix_bytes() + key_length + value_length);
+        let bytes = self.header.prefix_bytes() + key_length + value_length;
+        let class = item_class(self.header, bytes);
         debug_assert!(Slabs::serves_class(self.memory, self.reference, class));
         class
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::layout::{Encoding, small_entry_bytes};
 use crate::mapped_range::NeedRoom;
 use crate::protocol_rules::{Rule, linger};
-use crate::size_class::{class_bytes, class_of};
+use crate::size_class::{class_bytes, item_class};
 
 use super::{Content, EntryId, Table};
 
@@ -51,7 +51,8 @@ impl Table {
             length
         } else {
             let total = |length| small_entry_bytes(key_length, length, header.has_ttl());
-            let class_with = |length| class_of(total(length).expect("the entry stays small"));
+            let class_with =
+                |length| item_class(header, total(length).expect("the entry stays small"));
             let (wanted, class) = (class_with(length), class_with(old_length));
             if length < old_length {
                 if saves_much(wanted, class) {

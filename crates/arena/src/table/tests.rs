@@ -21,6 +21,7 @@ use crate::layout::{
 use crate::mapped_range::LimitPolicy;
 use crate::reserved::ReservedBlock;
 use crate::segment_source::HeapSource;
+use crate::size_class::class_bytes;
 
 fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
     let source = Box::new(HeapSource::new(segment_bytes, segments));
@@ -383,6 +384,37 @@ fn miri_large_value_goes_to_another_table_where_it_lies() {
     second.remove(id);
     assert_eq!(arena.usage().extent_bytes, 0);
     assert_eq!([first.memory_bytes(), second.memory_bytes()], empty);
+}
+
+#[test]
+fn miri_entry_that_grows_by_little_moves_seldom_and_takes_a_quarter_more() {
+    let arena = arena(1 << 16, 64);
+    let mut table = table(&arena, 0);
+    let hash = arena.hasher().hash(b"key");
+    let mut model = b"12345678".to_vec();
+    let mut id = table.insert(hash, b"key", &value(&model, None)).expect("there is room");
+    let (mut moves, appends) = (0, 400);
+    for number in 0..appends {
+        let suffix = [number as u8; 8];
+        model.extend_from_slice(&suffix);
+        let before = id.reference;
+        id = table.append(id, &suffix, Encoding::Raw).expect("there is room");
+        moves += u32::from(id.reference != before);
+        let entry = table.entry(id);
+        assert_eq!((entry.key(), entry.value()), (&b"key"[..], &model[..]));
+        let taken = class_bytes(entry.class());
+        assert!(taken <= 64 + model.len() as u64 * 27 / 20, "{taken} bytes for {}", model.len());
+        // A time to live takes two words of the item, and gives them back.
+        if number % 50 == 7 {
+            id = table.set_expiry(id, Some(UnixMs(9))).expect("there is room");
+            assert_eq!(table.entry(id).value(), model);
+            id = table.set_expiry(id, None).expect("there is room");
+        }
+    }
+    assert!(moves < appends as u32 / 8, "{moves} moves");
+    // Stored anew it takes what it needs.
+    let id = table.replace(id, b"key", &value(&model[..100], None)).expect("there is room");
+    assert!(class_bytes(table.entry(id).class()) < 120);
 }
 
 #[test]
