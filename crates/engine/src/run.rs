@@ -179,10 +179,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.note_eviction();
         }
         match verdict {
-            Ok(Verdict::Run) => match &prepared.key {
-                Some(key) => self.answer(command, request, std::slice::from_ref(key), reply),
-                None if command.keys.is_empty() => self.answer(command, request, &[], reply),
-                None => self.answer(command, request, &self.keys_of(command, request), reply),
+            Ok(Verdict::Run) => match (&prepared.key, &prepared.other_key) {
+                (Some(key), None) => {
+                    self.answer(command, request, std::slice::from_ref(key), reply);
+                }
+                (None, _) if command.keys.is_empty() => self.answer(command, request, &[], reply),
+                (Some(first), Some(second)) => {
+                    self.answer(command, request, &[*first, *second], reply);
+                }
+                (None, _) => self.answer(command, request, &self.keys_of(command, request), reply),
             },
             Ok(Verdict::Queue) => self.queue(command, request, reply),
             Ok(Verdict::Wait) => {
@@ -303,12 +308,19 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Lets go of whatever is locked.
     #[inline]
     pub fn unlock(&mut self) {
-        if let Some(guard) = &mut self.guard {
-            self.lsn = self.lsn.max(guard.end_record());
-            if guard.has_ready() {
-                self.serve_ready();
-            }
+        if self.guard.is_some() {
+            self.end_record();
             self.guard = None;
+        }
+    }
+
+    /// Ends the record of what is locked and serves whom that has made ready.
+    #[inline]
+    fn end_record(&mut self) {
+        let guard = self.guard.as_mut().expect("the caller has locked it");
+        self.lsn = self.lsn.max(guard.end_record());
+        if guard.has_ready() {
+            self.serve_ready();
         }
     }
 
@@ -345,10 +357,14 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     fn lock_many(&mut self, keys: &[Key<'_>]) {
+        if let ([one, other], Some(guard)) = (keys, &self.guard)
+            && guard.is_pair(one.shard, other.shard)
+        {
+            return;
+        }
         self.unlock();
-        let guard = self.keyspace.lock_keys(keys);
+        let guard = self.guard.insert(self.keyspace.lock_keys(keys));
         guard.prefetch(keys, self.session.state.database);
-        self.guard = Some(guard);
     }
 
     /// Runs a read once. Always inlined: every GET passes here, and a call costs it three percent
@@ -554,16 +570,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if self.retries.count == 0 && self.keyspace.maxmemory() != 0 {
             self.reserve_for_request(command.stored_bytes(args.request()))?;
         }
+        let database = self.session.state.database;
         let guard = self.lock(args.keys());
+        guard.prefetch_counts(args.keys(), database);
         guard.begin_atomic();
         guard.limit_overshoot(0, false);
         let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
         let copies_unlocked = !self.retries.has_copied_unlocked;
         let result = self.attempt(command, handler, memory_policy, copies_unlocked, args, reply);
         self.settle_expired(args.keys());
-        // One that waits registers under the guard under which it looked.
-        if !matches!(result, Err(Unfinished::Wait(_))) {
-            self.unlock();
+        match &result {
+            // One that waits registers under the guard under which it looked.
+            Err(Unfinished::Wait(_)) => {}
+            // The next command may be one on the same two keys, or on one of the same shard.
+            Ok(()) if !self.is_locked_for_command && args.keys().len() <= 2 => self.end_record(),
+            _ => self.unlock(),
         }
         result
     }

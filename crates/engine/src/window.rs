@@ -15,8 +15,19 @@ const WINDOW_MAX: usize = 16;
 pub(crate) struct Prepared<'a> {
     /// Its row, where the request is well formed.
     pub command: Option<&'static Command>,
-    /// Its key, where it has exactly one.
+    /// Its key, where it has one or two.
     pub key: Option<Key<'a>>,
+    /// Its other key, where it has two.
+    pub other_key: Option<Key<'a>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Returns its key, where it has one. What two keys mean is asked for once their shards are
+    /// locked: to lock each twice before would cost more than the misses of most.
+    #[inline]
+    fn only_key(&self) -> Option<&Key<'a>> {
+        self.key.as_ref().filter(|_| self.other_key.is_none())
+    }
 }
 
 /// The next requests of a batch.
@@ -55,7 +66,7 @@ impl<'a> Window<'a> {
     }
 
     fn prefetch(&self, keyspace: &Keyspace, database: DatabaseIndex) {
-        let keys = || self.prepared().iter().filter_map(|prepared| prepared.key.as_ref());
+        let keys = || self.prepared().iter().filter_map(Prepared::only_key);
         keys().for_each(|key| keyspace.prefetch_bucket(key, database));
         keys().for_each(|key| keyspace.prefetch_entry(key, database));
     }
@@ -66,14 +77,21 @@ fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Pre
     let request = requests.at(index);
     // A request that is refused is looked at again when its turn comes, to say why.
     let Some(command) = command::resolve_quietly(request) else { return Prepared::default() };
-    let position = command.only_key().or_else(|| sole_key(command, request));
-    let key = position.map(|position| keyspace.hasher().key(request.at(position)));
-    Prepared { command: Some(command), key }
+    let key = |position| keyspace.hasher().key(request.at(position));
+    match command.only_key() {
+        Some(position) => {
+            Prepared { command: Some(command), key: Some(key(position)), other_key: None }
+        }
+        None => {
+            let [first, second] = few_keys(command, request).map(|position| position.map(key));
+            Prepared { command: Some(command), key: first, other_key: second }
+        }
+    }
 }
 
-/// Returns the position of the key in a request that has one where others may have more.
-fn sole_key(command: &Command, request: RequestView<'_>) -> Option<usize> {
+/// Returns the positions of the keys in a request that has one or two where others may have more.
+fn few_keys(command: &Command, request: RequestView<'_>) -> [Option<usize>; 2] {
     let mut positions = command.key_positions(request);
-    let position = positions.next()?;
-    positions.next().is_none().then_some(position)
+    let few = [positions.next(), positions.next()];
+    if positions.next().is_none() { few } else { [None; 2] }
 }

@@ -1,5 +1,6 @@
 //! Guards: the only way to a shard's data.
 
+use std::cmp::Ordering;
 use std::sync::MutexGuard;
 
 use arena::ReservedBlock;
@@ -179,17 +180,17 @@ impl<'k> Guard<'k> {
 
     /// Locks `shards`, which are few and in ascending order. Here and in [`Guard::many`] several
     /// locks are taken, in the same order: the proof that no two guards wait for each other.
+    #[inline]
     pub(crate) fn few(keyspace: &'k Keyspace, shards: &[ShardIndex]) -> Guard<'k> {
+        assert!(shards.len() <= FEW_MAX, "they are few");
         assert!(shards.is_sorted_by(|a, b| a < b), "locks are taken in ascending order");
         #[cfg(debug_assertions)]
         let only = only_guard::Token::new();
-        let mut few = Few { guards: [const { None }; FEW_MAX] };
-        for (guard, shard) in few.guards.iter_mut().zip(shards) {
-            *guard = Some(keyspace.acquire(*shard));
-        }
+        // From the first element on.
+        let locked = |position| shards.get(position).map(|shard| keyspace.acquire(*shard));
         Guard {
             keyspace,
-            held: Held::Few(few),
+            held: Held::Few(Few { guards: std::array::from_fn(locked) }),
             recorder: Recorder::default(),
             #[cfg(debug_assertions)]
             _only: only,
@@ -197,7 +198,15 @@ impl<'k> Guard<'k> {
     }
 
     /// Locks the shards of `keys`, without memory for their list where they are few.
+    #[inline]
     pub(crate) fn keys(keyspace: &'k Keyspace, keys: &[Key<'_>]) -> Guard<'k> {
+        if let [one, other] = keys {
+            return match one.shard.cmp(&other.shard) {
+                Ordering::Less => Guard::few(keyspace, &[one.shard, other.shard]),
+                Ordering::Equal => keyspace.lock(one.shard),
+                Ordering::Greater => Guard::few(keyspace, &[other.shard, one.shard]),
+            };
+        }
         let mut few = [ShardIndex(0); FEW_MAX];
         let mut count = 0;
         for key in keys {
@@ -267,6 +276,19 @@ impl<'k> Guard<'k> {
         matches!(&self.held, Held::One(held) if held.index() == shard)
     }
 
+    /// Returns whether this guard is for two keys in the shards `one` and `other`, and no others.
+    #[inline]
+    pub fn is_pair(&self, one: ShardIndex, other: ShardIndex) -> bool {
+        match &self.held {
+            Held::One(held) => held.index() == one && one == other,
+            Held::Few(Few { guards: [Some(first), Some(second), None, _] }) => {
+                let held = [first.index(), second.index()];
+                held == [one, other] || held == [other, one]
+            }
+            Held::Few(_) | Held::Many(_) => false,
+        }
+    }
+
     /// Returns the view that reads `database` at time `now`.
     #[inline]
     pub fn read(&self, database: DatabaseIndex, now: UnixMs) -> ReadView<'_> {
@@ -306,6 +328,17 @@ impl<'k> Guard<'k> {
         }
         for key in ahead {
             table(key).inspect(|table| table.prefetch_entry(key.hash));
+        }
+    }
+
+    /// Asks the cache for the counts of the slots of `keys`, the first few: a change of several
+    /// keys is likely to change these.
+    #[inline]
+    pub fn prefetch_counts(&self, keys: &[Key<'_>], database: DatabaseIndex) {
+        for key in keys.iter().take(FEW_MAX) {
+            if let Some(part) = self.shards().shard(key.shard).database(database) {
+                part.slots.prefetch(key.slot);
+            }
         }
     }
 

@@ -159,6 +159,7 @@ impl Keyspace {
 
     /// Locks the shards of `keys`, or any one where there are none: what counts its keys wrong is
     /// refused under it. The caller holds no other guard.
+    #[inline]
     pub fn lock_keys(&self, keys: &[Key<'_>]) -> Guard<'_> {
         Guard::keys(self, keys)
     }

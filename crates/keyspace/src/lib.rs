@@ -95,6 +95,7 @@ pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
 pub use rdb::Version as ExportVersion;
 pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
+pub use relocate::Renamed;
 pub use restore::{RestoreError, Restored};
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};

@@ -128,6 +128,8 @@ impl Recorder {
     pub fn finish_atomic(&mut self, sink: Option<&dyn EffectSink>) -> Option<Lsn> {
         assert!(self.is_atomic, "a record ends that began");
         self.is_atomic = false;
+        // The guard may serve further changes.
+        (self.overshoot_bytes_max, self.growth_bytes_max) = (0, 0);
         let mut atomic = self.atomic.take()?;
         let sink = sink.expect("effects are kept only where a sink listens");
         self.last_lsn = sink.append(&atomic.finish()?);

@@ -33,6 +33,17 @@ struct MovedValue {
     mark: AccessMark,
 }
 
+/// What became of a key that was to become another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renamed {
+    /// It is the other one now.
+    Done,
+    /// It is not there.
+    NoSource,
+    /// The other one is there, and was not to be replaced.
+    TargetTaken,
+}
+
 enum Value {
     /// A string, or a small collection.
     InEntry(Bytes),
@@ -76,10 +87,46 @@ impl WriteView<'_> {
     /// # Errors
     /// NeedRoom before any change.
     pub fn rename(&mut self, source: &Key<'_>, target: &Key<'_>) -> Result<bool, NeedRoom> {
+        Ok(self.rename_as(source, target, true)? == Renamed::Done)
+    }
+
+    /// As [`WriteView::rename`], where `target` is not there; else nothing changes.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn rename_to_free(
+        &mut self,
+        source: &Key<'_>,
+        target: &Key<'_>,
+    ) -> Result<Renamed, NeedRoom> {
+        self.rename_as(source, target, false)
+    }
+
+    fn rename_as(
+        &mut self,
+        source: &Key<'_>,
+        target: &Key<'_>,
+        may_replace: bool,
+    ) -> Result<Renamed, NeedRoom> {
         let database = self.database();
         let effect = Effect::Rename { source: source.bytes, target: target.bytes };
         let [source, target] = [source, target].map(|key| KeyLocation { database, key });
-        self.move_value(source, target, effect)
+        if self.recorder.is_atomic()
+            && source.key.shard != target.key.shard
+            && let Some(renamed) = self.move_entry(source, target, effect, may_replace)?
+        {
+            return Ok(renamed);
+        }
+        if !may_replace {
+            if self.entry(source.key).is_none() {
+                return Ok(Renamed::NoSource);
+            }
+            if self.contains(target.key) {
+                return Ok(Renamed::TargetTaken);
+            }
+        }
+        let was_there = self.move_value(source, target, effect)?;
+        Ok(if was_there { Renamed::Done } else { Renamed::NoSource })
     }
 
     /// Takes `key` to `database`, another one, in place of what it is there. Returns whether it was
@@ -111,7 +158,9 @@ impl WriteView<'_> {
         let mut moved = writer.read_value(id);
         moved.mark = writer.shard.published.tracking.first(writer.now);
         let to = KeyLocation { database, key: target };
-        self.at(to).store_moved(target, &mut moved)?;
+        let mut writer = self.at(to);
+        let found = writer.live(target);
+        writer.store_moved(target, found, &mut moved)?;
         let effect = Effect::Copy { source: source.bytes, target: target.bytes, database };
         self.at(from).emit(EventClass::Generic, effect);
         self.at(to).notify_watchers(target, true);
@@ -137,6 +186,41 @@ impl WriteView<'_> {
 
     fn at(&mut self, location: KeyLocation<'_>) -> KeyWriter<'_> {
         self.writer_in(location.database, location.key)
+    }
+
+    /// As [`WriteView::move_value`], to another shard within an atomic record, of a value that lies
+    /// in a slab page: what happens to the one table moves nothing in the other, so that each key
+    /// is looked up once. `None` where the value is another one; nothing but an expired key is gone
+    /// then.
+    fn move_entry(
+        &mut self,
+        source: KeyLocation<'_>,
+        target: KeyLocation<'_>,
+        effect: Effect<'_>,
+        may_replace: bool,
+    ) -> Result<Option<Renamed>, NeedRoom> {
+        let mut writer = self.at(source);
+        let Some(id) = writer.live(source.key) else { return Ok(Some(Renamed::NoSource)) };
+        let entry = writer.part().table.entry(id);
+        if entry.header().is_large() || handle_of(&entry).is_some() {
+            return Ok(None);
+        }
+        let bytes = entry.memory_bytes();
+        writer.part().table.prefetch_page(id);
+        writer.mark_used(source.key, id);
+        let mut moved = writer.moved_value(id, None);
+        let mut writer = self.at(target);
+        let found = writer.live(target.key);
+        if found.is_some() && !may_replace {
+            return Ok(Some(Renamed::TargetTaken));
+        }
+        writer.store_moved(target.key, found, &mut moved)?;
+        writer.notify_watchers(target.key, true);
+        let mut writer = self.at(source);
+        writer.drop_entry_at(source.key, id, bytes);
+        writer.emit(EventClass::Generic, effect);
+        writer.notify_watchers(source.key, false);
+        Ok(Some(Renamed::Done))
     }
 
     /// Gives what `source` holds to `target`.
@@ -194,7 +278,9 @@ impl WriteView<'_> {
         };
         let bytes = writer.part().object(id).memory_bytes();
         let mut moved = writer.take_value(id);
-        if let Err(need) = self.at(target).store_moved(target.key, &mut moved) {
+        let mut writer = self.at(target);
+        let found = writer.live(target.key);
+        if let Err(need) = writer.store_moved(target.key, found, &mut moved) {
             self.at(source).give_back(source.key, moved);
             return Err(need);
         }
@@ -270,9 +356,14 @@ impl KeyWriter<'_> {
         MovedValue { value, value_type, encoding, expiry, mark }
     }
 
-    /// Stores `moved` at `key`, without an effect; leaves it as it is where there is no room.
-    fn store_moved(&mut self, key: &Key<'_>, moved: &mut MovedValue) -> Result<(), NeedRoom> {
-        let found = self.live(key);
+    /// Stores `moved` over the entry at `found`, which is that of `key`, or as a new one, without
+    /// an effect; leaves it as it is where there is no room.
+    fn store_moved(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        moved: &mut MovedValue,
+    ) -> Result<(), NeedRoom> {
         let MovedValue { value, value_type, encoding, expiry, mark } = moved;
         let (value_type, encoding, expiry, mark) = (*value_type, *encoding, *expiry, *mark);
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
@@ -333,14 +424,20 @@ impl KeyWriter<'_> {
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         let was_stream = part.table.entry(id).value_type() == ValueType::Stream;
+        self.drop_entry_at(key, id, bytes);
+        if was_stream {
+            self.appear(key);
+        }
+    }
+
+    /// As [`KeyWriter::drop_entry`], of the entry at `id`, which is no stream.
+    fn drop_entry_at(&mut self, key: &Key<'_>, id: EntryId, bytes: u64) {
+        let part = self.part();
         part.table.remove(id);
         part.slots.remove(key.slot, bytes);
         let removed = KeyEvent::Removed(bytes, Cause::Command);
         self.shard.tell_policy(self.database, key.hash, removed);
         self.shard.publish_counts(self.database);
-        if was_stream {
-            self.appear(key);
-        }
     }
 
     /// Removes the entry at `id`, which is that of `key`, for a value that is to be adopted.

@@ -487,6 +487,14 @@ impl SlotCounts {
         }
     }
 
+    /// Asks the cache for the counts of `slot`.
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        if let Some(count) = self.all.get(usize::from(self.position(slot))) {
+            arena::prefetch_line(count);
+        }
+    }
+
     /// Counts a new entry of `bytes`.
     #[inline]
     pub fn add(&mut self, slot: Slot, bytes: u64) {

@@ -1,5 +1,7 @@
 //! RENAMENX: another key for a value, if it is free.
 
+use keyspace::Renamed;
+
 use crate::prelude::*;
 
 pub(super) static RENAMENX: Command = Command {
@@ -28,11 +30,15 @@ pub(super) static RENAMENX: Command = Command {
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
-    if cx.view.entry(source).is_none() {
+    let renamed = match source.bytes == target.bytes {
+        true if cx.view.entry(source).is_none() => Renamed::NoSource,
+        // A key is never free for itself.
+        true => Renamed::TargetTaken,
+        false => cx.view.rename_to_free(source, target)?,
+    };
+    if renamed == Renamed::NoSource {
         return Err(CommandError::NO_SUCH_KEY.into());
     }
-    // A key is never free for itself.
-    let is_renamed = !cx.view.contains(target) && cx.view.rename(source, target)?;
-    reply.integer(i64::from(is_renamed));
+    reply.integer(i64::from(renamed == Renamed::Done));
     Ok(())
 }

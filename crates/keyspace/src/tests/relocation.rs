@@ -5,7 +5,7 @@ use arena::layout::block_value_offset;
 use arena::pins::{HeapPins, PinMemory, publish};
 
 use super::*;
-use crate::Expiry;
+use crate::{Expiry, Renamed, SlotCount};
 
 /// Returns where the value at `name` lies.
 fn address(fixture: &Fixture, name: &str) -> usize {
@@ -47,6 +47,49 @@ fn large_value_stays_where_it_lies() {
     // Both shards know where the value is: it can be moved and removed there.
     assert!(fixture.write(&target, NOW, |view, key| view.remove(key)));
     assert_eq!(fixture.keyspace.arena().usage().extent_bytes, 0);
+}
+
+#[test]
+fn small_value_goes_to_another_shard_with_its_time_and_the_counts_follow() {
+    let fixture = Fixture::with_segments(1 << 16, 64);
+    let names = apart(&fixture);
+    let [source, target] = names.each_ref().map(|name| fixture.key(name));
+    let counts = |key: &Key<'_>| {
+        let guard = fixture.keyspace.lock(key.shard);
+        guard.shards().shard(key.shard).database(DB0).map(|part| part.slots.of(key.slot))
+    };
+    let rename_to_free = || {
+        let mut guard = fixture.keyspace.lock_keys(&[source, target]);
+        guard.begin_atomic();
+        guard.write(DB0, NOW).rename_to_free(&source, &target).unwrap()
+    };
+    assert_eq!(rename_to_free(), Renamed::NoSource);
+    fixture.set_until(&names[0], "short", later(1000));
+    let moved = counts(&source).unwrap();
+    assert_eq!(moved.keys, 1);
+    fixture.records();
+    assert_eq!(rename_to_free(), Renamed::Done);
+    assert_eq!(fixture.records(), [format!("RENAME {} {}", names[0], names[1])]);
+    assert_eq!((fixture.get(&names[0], NOW), counts(&source).unwrap_or_default().keys), (None, 0));
+    assert_eq!(fixture.get(&names[1], NOW).as_deref(), Some("short"));
+    assert_eq!(fixture.get(&names[1], later(1001)), None, "the time to live came along");
+    assert_eq!(counts(&target), Some(moved), "names are as long");
+    assert_eq!((fixture.keyspace.counts(DB0).keys, fixture.keyspace.counts(DB0).volatile), (1, 1));
+    fixture.set(&names[0], "other");
+    fixture.records();
+    assert_eq!(rename_to_free(), Renamed::TargetTaken);
+    assert_eq!(fixture.records(), [""; 0], "nothing has changed");
+    // In place of a large collection.
+    let members: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    fixture.write(&names[1], NOW, |view, key| {
+        assert!(view.remove(key));
+        view.add_members(key, members.iter().map(|member| member.as_bytes())).unwrap();
+    });
+    assert!(rename(&fixture, &names[0], &names[1]));
+    assert_eq!(fixture.get(&names[1], NOW).as_deref(), Some("other"));
+    let charged = |key: &Key<'_>| counts(key).unwrap_or_default();
+    assert_eq!((charged(&source), charged(&target).keys), (SlotCount::default(), 1));
+    assert!(charged(&target).bytes < 100, "the collection is gone from the counts");
 }
 
 #[test]
