@@ -5,6 +5,8 @@
 //! width in bytes u32 (2, 4, 8) | count u32 | integer ...
 //! ```
 
+use base::step_counters::{CountedStep, count_step};
+
 use crate::heap_bytes;
 
 const HEADER_BYTES: usize = 8;
@@ -130,6 +132,26 @@ impl Intset {
         true
     }
 
+    /// Takes out those integers for which `goes` is true; returns how many. Those that stay are
+    /// moved once.
+    pub(crate) fn remove_each(&mut self, mut goes: impl FnMut(i64) -> bool) -> usize {
+        let (width, count) = (self.width(), self.count());
+        let mut written = 0;
+        for index in 0..count {
+            if goes(integer_at(&self.bytes, index, width)) {
+                continue;
+            }
+            if written < index {
+                let [from, to] = [index, written].map(|index| HEADER_BYTES + index * width);
+                self.bytes.copy_within(from..from + width, to);
+            }
+            written += 1;
+        }
+        self.bytes.truncate(HEADER_BYTES + written * width);
+        self.settle();
+        count - written
+    }
+
     /// Gives memory back when half of it is unused: removing integers does not.
     pub(crate) fn give_back(&mut self) {
         if self.bytes.len() < self.bytes.capacity() / 2 {
@@ -206,6 +228,7 @@ impl<'a> IntsetView<'a> {
 
     /// Returns where `integer` is, or where it belongs.
     fn search(self, integer: i64) -> Result<usize, usize> {
+        count_step(CountedStep::Member);
         let (mut low, mut high) = (0, self.count());
         // Integers often come in order.
         if high > 0 && integer > self.get(high - 1) {
@@ -273,7 +296,12 @@ mod tests {
             let (mut set, mut model) = (Intset::default(), BTreeSet::new());
             for _ in 0..600 {
                 let integer = random.next() as i64 >> shift;
-                if random.one_in(3) {
+                if random.one_in(40) {
+                    let goes = |one: i64| one % 3 == integer % 3;
+                    let before = model.len();
+                    model.retain(|one| !goes(*one));
+                    assert_eq!(set.remove_each(goes), before - model.len());
+                } else if random.one_in(3) {
                     let known = model.iter().next().copied().unwrap_or(integer);
                     assert_eq!(set.remove(known), model.remove(&known));
                 } else {

@@ -284,7 +284,7 @@ impl Listpack {
         &mut self,
         at: At,
         count: usize,
-        goes: impl Fn(Element<'_>) -> bool,
+        mut goes: impl FnMut(Element<'_>) -> bool,
     ) -> usize {
         let (mut read, mut written, mut removed) = (at.0, at.0, 0);
         while removed < count && self.bytes[read] != END {

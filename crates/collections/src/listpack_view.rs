@@ -1,5 +1,7 @@
 //! A listpack to read, wherever its bytes lie.
 
+use base::step_counters::{CountedStep, count_step};
+
 use std::cmp::Ordering;
 
 use crate::element::{Element, Needle};
@@ -191,6 +193,7 @@ impl<'a> ListpackView<'a> {
 
     #[inline]
     pub(crate) fn end_of(self, at: At) -> usize {
+        count_step(CountedStep::Member);
         match self.bytes[at.0] {
             // Most elements: the length backwards is one byte.
             0..=0x7F => at.0 + 2,
@@ -210,6 +213,7 @@ impl<'a> ListpackView<'a> {
     /// Returns where the element is that ends at `end`.
     #[inline]
     fn before(self, end: usize) -> Option<At> {
+        count_step(CountedStep::Member);
         if end == HEADER_BYTES {
             return None;
         }

@@ -60,6 +60,11 @@ pub struct SetMember<'a> {
 ///
 /// Source: Redis 7.2, `intsetMaxEntries`.
 const INTEGERS_MAX: u64 = 1 << 30;
+/// So many members are looked for and taken out of a compact form one by one; more together.
+const REMOVED_SINGLY_MAX: usize = 4;
+/// The most members that are taken out together: their list takes less than what a command asks
+/// for before it takes it.
+const REMOVED_TOGETHER_MAX: usize = 2048;
 /// The most that a member of a compact form takes more in a table: its slot, its part of the
 /// buckets, room for as many, and what an allocator adds.
 const TABLE_BYTES_MAX: u64 = 96;
@@ -266,6 +271,75 @@ impl Set {
         }
     }
 
+    /// Takes `members` out; returns how many were there. However many they are, a compact form is
+    /// gone through once for a few thousand of them.
+    pub fn remove_all<'m>(
+        &mut self,
+        mut members: impl Iterator<Item = &'m [u8]>,
+        rules: &Rules,
+    ) -> usize {
+        let is_few = members.size_hint().0 <= REMOVED_SINGLY_MAX;
+        if is_few || matches!(self.body, Body::Large(_)) {
+            return members.filter(|member| self.remove(member, rules)).count();
+        }
+        let mut removed = 0;
+        loop {
+            let mut some: Vec<&[u8]> = members.by_ref().take(REMOVED_TOGETHER_MAX).collect();
+            if some.is_empty() {
+                return removed;
+            }
+            some.sort_unstable();
+            some.dedup();
+            removed += self.remove_sorted(&some);
+        }
+    }
+
+    /// Takes `members` out, which are in order, of a compact form; returns how many were there.
+    fn remove_sorted(&mut self, members: &[&[u8]]) -> usize {
+        match &mut self.body {
+            Body::Integers(set) => {
+                let mut integers: Vec<i64> =
+                    members.iter().filter_map(|member| integer_of(member)).collect();
+                integers.sort_unstable();
+                set.remove_each(|integer| integers.binary_search(&integer).is_ok())
+            }
+            Body::Small(pack) => {
+                let Some(first) = pack.view().first() else { return 0 };
+                pack.remove_each(first, members.len(), |element| {
+                    element.with_bytes(|bytes| members.binary_search(&bytes).is_ok())
+                })
+            }
+            Body::Large(_) => unreachable!("a table is asked for each member"),
+        }
+    }
+
+    /// Takes out the members at `indexes`, which are in order, each once, and have the names
+    /// `members`. A compact form is gone through once.
+    pub fn remove_at<'m>(
+        &mut self,
+        indexes: &[usize],
+        members: impl Iterator<Item = &'m [u8]>,
+        rules: &Rules,
+    ) {
+        debug_assert!(indexes.is_sorted_by(|one, other| one < other), "in order, each once");
+        let mut rest = indexes.iter().peekable();
+        let mut index = 0;
+        let mut goes = || {
+            let is_next = rest.next_if_eq(&&index).is_some();
+            index += 1;
+            is_next
+        };
+        let removed = match &mut self.body {
+            Body::Integers(set) => set.remove_each(|_| goes()),
+            Body::Small(pack) => match pack.view().first() {
+                Some(first) => pack.remove_each(first, indexes.len(), |_| goes()),
+                None => 0,
+            },
+            Body::Large(_) => members.filter(|member| self.remove(member, rules)).count(),
+        };
+        assert_eq!(removed, indexes.len(), "each of them was there");
+    }
+
     /// As [`Set::remove`], for a member of another set.
     pub fn remove_member(&mut self, mut member: SetMember<'_>, rules: &Rules) -> bool {
         let Body::Large(table) = &mut self.body else {
@@ -446,6 +520,20 @@ impl<'a> SetView<'a> {
         }
     }
 
+    /// Visits the members at `indexes`, which are in order: a listpack is gone through once.
+    pub fn for_each_at(self, indexes: &[usize], mut visit: impl FnMut(Element<'a>)) {
+        let BodyView::Small(pack) = self.body else {
+            let members = indexes.iter().filter_map(|index| self.at(*index));
+            return members.for_each(visit);
+        };
+        let (mut members, mut next) = (pack.iter(), 0);
+        for &index in indexes {
+            let Some(member) = members.nth(index - next) else { return };
+            next = index + 1;
+            visit(member);
+        }
+    }
+
     /// Returns the members of a listpack by their indexes, for who wants many: [`SetView::at`]
     /// walks to each. Returns none in other forms, where it takes one step.
     pub fn listpack_members(self) -> Vec<Element<'a>> {
@@ -564,6 +652,7 @@ mod tests {
 
     use base::SecretHasher;
     use base::prng::Prng;
+    use base::step_counters::{CountedStep, steps_of};
 
     use super::*;
     use crate::Limits;
@@ -591,7 +680,21 @@ mod tests {
                     true => format!("member {number}").into_bytes(),
                     false => number.to_string().into_bytes(),
                 };
-                if random.one_in(3) {
+                if random.one_in(60) {
+                    let some: Vec<Vec<u8>> = model.iter().step_by(3).cloned().collect();
+                    let names = some.iter().chain([&member]).chain(&some).map(Vec::as_slice);
+                    let removed = set.remove_all(names.collect::<Vec<_>>().into_iter(), &rules);
+                    let before = model.len();
+                    model.retain(|one| !some.contains(one) && *one != member);
+                    assert_eq!(removed, before - model.len());
+                } else if random.one_in(60) {
+                    let indexes: Vec<usize> = (0..set.len()).step_by(4).collect();
+                    let mut names = Vec::new();
+                    set.view().for_each_at(&indexes, |member| names.push(member.to_vec()));
+                    set.remove_at(&indexes, names.iter().map(Vec::as_slice), &rules);
+                    names.iter().for_each(|name| assert!(model.remove(name)));
+                    assert_eq!(names.len(), indexes.len());
+                } else if random.one_in(3) {
                     assert_eq!(set.remove(&member, &rules), model.remove(&member));
                 } else {
                     assert_eq!(set.insert(&member, &rules), model.insert(member.clone()));
@@ -630,6 +733,51 @@ mod tests {
         assert_eq!(set.view().encoding(), CollectionEncoding::Listpack);
         set.insert(&[b'x'; 65], &rules);
         assert_eq!(set.view().encoding(), CollectionEncoding::HashTable);
+    }
+
+    #[test]
+    fn many_members_are_taken_out_in_as_many_steps_as_there_are_members() {
+        const COUNT: usize = 3_000;
+        let limits = Limits { set_integers: u64::MAX, set_entries: u64::MAX, ..Limits::default() };
+        let rules = Rules { limits, ..rules() };
+        for is_text in [true, false] {
+            let all: Vec<Vec<u8>> = match is_text {
+                true => all_members(COUNT as u64),
+                false => (0..COUNT).map(|number| number.to_string().into_bytes()).collect(),
+            };
+            let mut whole = Set::for_members(&all[0], 1, &rules);
+            // As `insert` looks for each of them.
+            match is_text {
+                true => {
+                    let mut pack = Listpack::new();
+                    all.iter().for_each(|member| pack.push_back(member));
+                    whole = Set::from_pack(pack).expect("each is there once");
+                }
+                false => all.iter().for_each(|member| assert!(whole.insert(member, &rules))),
+            }
+            assert!(whole.view().compact().is_some());
+            let gone: Vec<&[u8]> = all.iter().step_by(2).map(Vec::as_slice).collect();
+            let twice = || gone.iter().chain(&gone).copied().chain([&b"nobody"[..]]);
+            let twice: Vec<&[u8]> = twice().collect();
+            let steps_max = 2 * COUNT as u64;
+            let mut set = whole.clone();
+            let steps = steps_of(CountedStep::Member, || {
+                assert_eq!(set.remove_all(twice.iter().copied(), &rules), gone.len());
+            });
+            assert!(steps <= 2 * steps_max, "{steps} steps to remove members of {COUNT}");
+            let left: BTreeSet<Vec<u8>> = all.iter().skip(1).step_by(2).cloned().collect();
+            assert_eq!(members(&set), left);
+            let mut set = whole;
+            let indexes: Vec<usize> = (0..COUNT).step_by(2).collect();
+            let mut names = Vec::new();
+            let steps = steps_of(CountedStep::Member, || {
+                set.view().for_each_at(&indexes, |member| names.push(member.to_vec()));
+                set.remove_at(&indexes, names.iter().map(Vec::as_slice), &rules);
+            });
+            assert!(steps <= 2 * steps_max, "{steps} steps to remove at indexes of {COUNT}");
+            assert_eq!(members(&set), left);
+            assert!(names.iter().map(Vec::as_slice).eq(gone));
+        }
     }
 
     fn all_members(count: u64) -> Vec<Vec<u8>> {

@@ -64,12 +64,32 @@ impl WriteView<'_> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<Set>(key)? else { return Ok(0) };
         let (removed, exists) = writer.shrink_collection(key, id, |set: &mut Set, rules| {
-            members.clone().filter(|member| set.remove(member, rules)).count()
+            set.remove_all(members.clone(), rules)
         });
         if removed > 0 {
             writer.changed_by(key, exists, (CLASS, "SREM"), members);
         }
         Ok(removed)
+    }
+
+    /// Takes `members` out of the set at `key`, which are those at `indexes`, in order; others
+    /// stay.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn remove_members_at<'e>(
+        &mut self,
+        key: &Key<'_>,
+        indexes: &[usize],
+        members: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<(), WrongType> {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<Set>(key)? else { return Ok(()) };
+        let ((), exists) = writer.shrink_collection(key, id, |set: &mut Set, rules| {
+            set.remove_at(indexes, members.clone(), rules);
+        });
+        writer.changed_by(key, exists, (CLASS, "SREM"), members);
+        Ok(())
     }
 
     /// Takes all members out of the set at `key`, and with them the key: the effect names none.

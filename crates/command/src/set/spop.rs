@@ -73,15 +73,17 @@ fn take(
 ) -> Result<(), Unfinished> {
     let set = cx.view.collection::<Set>(key)?.expect("it has more members");
     let _scratch = cx.scratch(key, count as u64 * TAKEN_BYTES, 0)?;
-    let indexes = by_chance(cx.random, |random| distinct(set.len(), count, random));
-    let members = indexes.into_iter().map(|index| set.at(index).expect(BELOW_LENGTH));
-    let members: Vec<Element<'_>> = members.collect();
+    let mut indexes = by_chance(cx.random, |random| distinct(set.len(), count, random));
+    // A compact form is gone through once, to read them and to take them out.
+    indexes.sort_unstable();
+    let mut members: Vec<Element<'_>> = Vec::with_capacity(count);
+    set.for_each_at(&indexes, |member| members.push(member));
     let bytes = members.iter().map(|member| member.byte_count() as u64).sum();
     let _copies = cx.scratch(key, bytes, 0)?;
     let members: Vec<Vec<u8>> = members.iter().map(Element::to_vec).collect();
     reply.set(members.len());
     members.iter().for_each(|member| reply.bulk(member));
     cx.view.name_event("spop");
-    cx.view.remove_members(key, members.iter().map(Vec::as_slice))?;
+    cx.view.remove_members_at(key, &indexes, members.iter().map(Vec::as_slice))?;
     Ok(())
 }
