@@ -22,10 +22,12 @@ pub enum CountedStep {
     Lock,
     /// A tag that is read where a block may begin.
     Tag,
+    /// A text that is compared with another, to sort by them.
+    Text,
 }
 
 #[cfg(any(test, feature = "step-counters"))]
-const STEP_KINDS: usize = CountedStep::Tag as usize + 1;
+const STEP_KINDS: usize = CountedStep::Text as usize + 1;
 
 #[cfg(any(test, feature = "step-counters"))]
 thread_local! {

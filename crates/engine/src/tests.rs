@@ -16,6 +16,7 @@ mod reserve_value;
 mod restore;
 mod serving;
 mod set_operations;
+mod step_bounds;
 mod streams;
 mod times;
 mod transactions;

@@ -285,6 +285,14 @@ impl<'a> HashView<'a> {
         fields
     }
 
+    /// Returns the field at `index` below the length, with its value, unless it has expired.
+    pub fn live_at(self, index: usize) -> Option<(Element<'a>, Element<'a>)> {
+        let (field, value) = self.at(index)?;
+        let Some(timed) = self.timed() else { return Some((field, value)) };
+        let is_past = timed.is_past(field.with_bytes(|field| timed.hash.time_of(field)));
+        (!is_past).then_some((field, value))
+    }
+
     /// Returns the indexes of the fields that have not expired; [`LiveIndexes::bytes`] bounds what
     /// they take.
     pub fn live_indexes(self) -> LiveIndexes {
@@ -445,6 +453,9 @@ mod tests {
         let at = |number| view.at(indexes.index(number)).map(|(f, v)| (f.to_vec(), v.to_vec()));
         let by_index: BTreeMap<_, _> = (0..live.len()).map_while(at).collect();
         assert!(by_index.into_iter().eq(pairs()));
+        let found = (0..view.len()).filter_map(|index| view.live_at(index));
+        let found: BTreeMap<_, _> = found.map(|(f, v)| (f.to_vec(), v.to_vec())).collect();
+        assert!(found.into_iter().eq(pairs()));
         for (field, (value, time)) in model {
             let expected = is_live(time).then(|| value.clone());
             assert_eq!(view.get(field, &rules).map(|value| value.to_vec()), expected);

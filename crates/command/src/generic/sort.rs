@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use base::Key;
+use base::step_counters::{CountedStep, count_step};
 use collections::{CollectionView, Direction, Element, List, ListLimit};
 use keyspace::{Content, ReadView, Scratch};
 
@@ -256,8 +257,7 @@ fn sorted<'v>(
     let count = collection.map_or(0, count_of);
     let range = options.range(count);
     let taken = if stays { range.clone() } else { 0..count };
-    let each =
-        PART_BYTES + if is_text && by.is_some() { size_of::<Option<Found<'_>>>() } else { 0 };
+    let each = PART_BYTES + if is_text && by.is_some() { TEXT_BYTES } else { 0 };
     let mut scratches = vec![ask((taken.len() * each) as u64)?];
     let mut parts = Parts::default();
     if let Some(collection) = collection {
@@ -366,6 +366,14 @@ enum Part {
 
 /// What a part takes, and what it is sorted with.
 const PART_BYTES: usize = size_of::<Part>() + size_of::<(i64, Part)>();
+
+/// What the text takes that a part is sorted by: what is found, where it lies and its rank.
+const TEXT_BYTES: usize = size_of::<Option<Found<'_>>>()
+    + size_of::<Option<Element<'_>>>()
+    + size_of::<(Place, usize)>()
+    + size_of::<(u32, usize)>()
+    + size_of::<usize>()
+    + size_of::<u32>();
 
 impl Parts {
     /// Copies the elements of `collection` in the range `taken`, in the other direction where that
@@ -479,21 +487,64 @@ impl Parts {
             texts.push(values.find(by, self.element(*part))?);
         }
         values.check()?;
-        let compare = |one: &usize, other: &usize| {
-            let by_text = match (&texts[*one], &texts[*other]) {
-                (Some(text), Some(other_text)) => {
-                    let text = text.element(self.element(order[*one]));
-                    let other_text = other_text.element(self.element(order[*other]));
-                    other_text.with_bytes(|bytes| text.order(bytes))
-                }
-                (text, other_text) => text.is_some().cmp(&other_text.is_some()),
-            };
-            options.directed(by_text).then_with(|| one.cmp(other))
+        let texts: Vec<Option<Element<'_>>> = texts
+            .iter()
+            .zip(&order)
+            .map(|(text, part)| text.as_ref().map(|text| text.element(self.element(*part))))
+            .collect();
+        let mut ranked = ranks_of(&texts);
+        let compare = |one: &(u32, usize), other: &(u32, usize)| {
+            options.directed(one.0.cmp(&other.0)).then_with(|| one.1.cmp(&other.1))
         };
-        let mut indexes: Vec<usize> = (0..order.len()).collect();
-        arrange(&mut indexes, &range, compare);
-        self.order = indexes[range].iter().map(|index| order[*index]).collect();
+        arrange(&mut ranked, &range, compare);
+        self.order = ranked[range].iter().map(|(_, index)| order[*index]).collect();
         Ok(())
+    }
+}
+
+/// Returns for each of `texts` its place among the different ones, with its index; what is not
+/// there comes first. Many elements may have one text, and texts that are equal may be long: each
+/// place in memory is compared but once with few others.
+fn ranks_of(texts: &[Option<Element<'_>>]) -> Vec<(u32, usize)> {
+    let mut places: Vec<(Place, usize)> = texts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, text)| text.map(|text| (place_of(text), index)))
+        .collect();
+    places.sort_unstable();
+    places.dedup_by_key(|(place, _)| *place);
+    let text = |index: usize| texts[index].expect("it has a place");
+    let compare = |one: usize, other: usize| {
+        count_step(CountedStep::Text);
+        text(other).with_bytes(|bytes| text(one).order(bytes))
+    };
+    let mut in_order: Vec<usize> = (0..places.len()).collect();
+    in_order.sort_unstable_by(|one, other| compare(places[*one].1, places[*other].1));
+    let mut ranks = vec![0; places.len()];
+    let (mut rank, mut before) = (0, None);
+    for position in in_order {
+        let index = places[position].1;
+        let is_new = before.is_none_or(|before| compare(before, index).is_ne());
+        rank += u32::from(is_new);
+        ranks[position] = rank;
+        before = Some(index);
+    }
+    let rank_of = |text: Element<'_>| {
+        let place = place_of(text);
+        let position = places.binary_search_by_key(&place, |(place, _)| *place);
+        ranks[position.expect("every text has a place")]
+    };
+    let ranked = |(index, text): (usize, &Option<Element<'_>>)| (text.map_or(0, rank_of), index);
+    texts.iter().enumerate().map(ranked).collect()
+}
+
+/// Where a text lies, and its length; of an integer, which lies nowhere, what it is.
+type Place = (usize, u64);
+
+fn place_of(text: Element<'_>) -> Place {
+    match text {
+        Element::Bytes(bytes) => (bytes.as_ptr() as usize, bytes.len() as u64),
+        Element::Integer(integer) => (0, integer as u64),
     }
 }
 

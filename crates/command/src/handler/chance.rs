@@ -14,7 +14,7 @@ const OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR value is out of rang
 
 /// The memory that each different number takes while it is picked: itself, and what was moved for
 /// it in a tree.
-const PICK_BYTES: u64 = 64;
+pub(crate) const PICK_BYTES: u64 = 64;
 
 /// The memory of an element of a listpack that is listed, which may be two parts.
 const LISTED_BYTES: u64 = 48;
@@ -61,6 +61,11 @@ impl PickCount {
             },
             _ => Err(CommandError::Syntax),
         }
+    }
+
+    /// Returns whether each element is replied once at most.
+    pub fn is_of_different(self) -> bool {
+        self.0 >= 0
     }
 
     /// Returns how many elements of `length`, which is not 0, are replied.
@@ -122,13 +127,34 @@ pub(crate) fn distinct(bound: usize, count: usize, random: &mut Prng) -> Vec<usi
     if count == 1 {
         return vec![random.below(bound as u64) as usize];
     }
-    let mut moved: BTreeMap<usize, usize> = BTreeMap::new();
-    let pick = |index: usize| {
-        let other = index + random.below((bound - index) as u64) as usize;
-        let own = moved.get(&index).copied().unwrap_or(index);
-        moved.insert(other, own).unwrap_or(other)
-    };
-    (0..count).map(pick).collect()
+    let mut shuffle = Shuffle::new(bound);
+    (0..count).map_while(|_| shuffle.next(random)).collect()
+}
+
+/// All numbers below a bound, in an order that means nothing, as far as they are asked for. Each
+/// takes [`PICK_BYTES`].
+pub(crate) struct Shuffle {
+    bound: usize,
+    drawn: usize,
+    /// What has been moved, by where it is now.
+    moved: BTreeMap<usize, usize>,
+}
+
+impl Shuffle {
+    /// Returns all numbers below `bound`.
+    pub fn new(bound: usize) -> Shuffle {
+        Shuffle { bound, drawn: 0, moved: BTreeMap::new() }
+    }
+
+    /// Returns the next number; none once all were drawn.
+    pub fn next(&mut self, random: &mut Prng) -> Option<usize> {
+        let index = self.drawn;
+        let left = self.bound.checked_sub(index).filter(|left| *left > 0)?;
+        self.drawn += 1;
+        let other = index + random.below(left as u64) as usize;
+        let own = self.moved.get(&index).copied().unwrap_or(index);
+        Some(self.moved.insert(other, own).unwrap_or(other))
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +175,10 @@ mod tests {
         assert!(picked.iter().all(|count| (2800..3200).contains(count)), "{picked:?}");
         assert_eq!(distinct(3, 9, &mut random), [0, 1, 2]);
         assert_eq!(distinct(3, 0, &mut random), [0_usize; 0]);
+        let mut shuffle = Shuffle::new(4);
+        let mut all: Vec<usize> = std::iter::from_fn(|| shuffle.next(&mut random)).collect();
+        all.sort();
+        assert_eq!(all, [0, 1, 2, 3]);
     }
 
     #[test]
