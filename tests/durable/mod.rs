@@ -1,5 +1,7 @@
 //! Servers whose data are on disk: killed, started again, and started on what they cannot use.
 
+mod backups;
+mod feed;
 mod kills;
 mod loading;
 mod moments;

@@ -51,7 +51,8 @@ pub use host::observe::{
     ratio,
 };
 pub use host::{
-    Attendance, Clients, ConfigError, Crash, Delivery, Host, LaneOffer, MemoryGeometry,
+    Answer, Attendance, BackupOutcome, BackupRefusal, BackupReport, Clients, ConfigError, Crash,
+    Delivery, Feed, FeedQuestion, FeedRead, FeedStart, FeedType, Host, LaneOffer, MemoryGeometry,
     MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Persistence, Process, RewriteError,
     RewriteStart, SaveRefusal, SentValue, SharedMemory, ShutdownError, ShutdownRequest, Target,
     Transfer, TransferFailure, Unavailable, UploadOffer,

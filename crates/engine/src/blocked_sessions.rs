@@ -405,6 +405,7 @@ impl Engine {
         }
         session.state.blocked = None;
         let durable_wait = session.state.durable_wait.take();
+        let answer = session.state.answer.take();
         let command = session.state.last_command;
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
@@ -420,6 +421,9 @@ impl Engine {
             (Wake::Durable, None) => {
                 let (_, at_durable) = durable_wait.expect("it waits for a durable LSN");
                 at_durable(&mut reply);
+            }
+            (Wake::Answered, None) => {
+                answer.expect("it waits for an answer").write(&mut reply);
             }
             (Wake::Served | Wake::Continued, None) => {
                 panic!("a session is told where its wait was served")
@@ -537,6 +541,7 @@ impl Engine {
         execution: &mut ExecutionContext<'_>,
     ) -> Release {
         let served = self.keyspace().end_wait(&mut session.waits, execution.now);
+        session.state.answer = None;
         let mut release = Release::default();
         if let Some(served) = served {
             session.state.blocked = None;
@@ -555,6 +560,7 @@ impl Engine {
     pub fn close(&self, session: &mut Session, execution: &mut ExecutionContext<'_>) {
         session.state.transaction = None;
         session.state.blocked = None;
+        session.state.answer = None;
         session.kept = None;
         self.abandon_migration(session);
         self.keyspace().end_wait(&mut session.waits, execution.now);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::Lsn;
 use command::{
-    ClientInfo, Clients, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry,
+    ClientInfo, Clients, ConfigError, Crash, Feed, Host, InfoSections, LaneOffer, MemoryGeometry,
     MemoryRefusal, MemorySegments, OtherServers, Pause, Persistence, Process, RewriteError,
     SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
 };
@@ -98,6 +98,10 @@ impl Host for ServerState {
     }
 
     fn persistence(&self) -> Result<&dyn Persistence, Unavailable> {
+        Ok(self)
+    }
+
+    fn feed(&self) -> Result<&dyn Feed, Unavailable> {
         Ok(self)
     }
 
@@ -241,7 +245,7 @@ impl SharedMemory for ServerState {
 
 impl ServerState {
     /// Returns whether an option of the values `yes`, `local` and `no` lets `session` in.
-    fn allows(&self, option: Allowed, session: &SessionState) -> bool {
+    pub(crate) fn allows(&self, option: Allowed, session: &SessionState) -> bool {
         match option {
             Allowed::Nobody => false,
             Allowed::Everybody => true,

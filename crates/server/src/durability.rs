@@ -3,13 +3,15 @@
 //! *Layout*: `log_thread.rs` is the thread that writes it and makes it durable, `recovery.rs` what
 //! happens with a log when a server starts, `inspection.rs` what `forebay check` says of one.
 //! `history.rs` decides what is kept that no restart needs, `history_thread.rs` removes the rest,
-//! `restore.rs` makes the data of an earlier moment of it, `moment.rs` reads times.
+//! `feed.rs` lets clients read the log, `restore.rs` makes the data of an earlier moment of it,
+//! `moment.rs` reads times.
 //!
 //! Without a log nothing of this is on the way of a request: there is no consumer, and the gate for
 //! replies is open. With one, a write does nothing more than without: its record is in the backlog,
 //! from which the log thread takes all there is. Replies wait at the gate (`engine::ReleaseGate`),
 //! under `always` until their records are durable, else where the thread is too far behind.
 
+mod feed;
 mod history;
 mod history_thread;
 pub mod inspection;
@@ -33,7 +35,7 @@ use effects::{Consumer, WriteRefusal};
 use runtime::{Runtime, SaveProgress};
 use wal::{Begin, Storage};
 
-use self::history::Needs;
+use self::feed::groups::Groups;
 use crate::config::kind::Named;
 use crate::config::options::Settings;
 
@@ -86,11 +88,14 @@ pub struct Durability {
     history: History,
 }
 
-/// What the thread shares that removes what is kept of the log no longer.
+/// What the thread shares that removes what is kept of the log no longer, and answers who reads it.
 #[derive(Default)]
 struct History {
     wakeup: Wakeup,
     exits: AtomicBool,
+    desk: feed::Desk,
+    /// The groups that read the log, as they are in its folder.
+    groups: Mutex<Groups>,
     /// Held by who removes files.
     removal: Mutex<()>,
 }
@@ -184,6 +189,7 @@ impl Durability {
         progress.based_on.store(log.based_on.0, Ordering::SeqCst);
         let snapshot = std::fs::metadata(log.path.join(SNAPSHOT_NAME));
         progress.snapshot_bytes.store(snapshot.map_or(0, |it| it.len()), Ordering::Relaxed);
+        *self.groups() = log.groups.clone();
         *self.place() = Some(Place { path: log.path.clone(), storage: Arc::clone(&log.storage) });
         progress.has_failed.store(false, Ordering::Relaxed);
         progress.is_full.store(false, Ordering::Relaxed);
@@ -271,23 +277,22 @@ impl Durability {
         &self,
         lsn: Lsn,
         snapshot_bytes: u64,
-        retention: &Retention,
+        settings: &Settings,
         now: UnixMs,
     ) -> io::Result<()> {
         self.progress.based_on.store(lsn.0, Ordering::SeqCst);
         self.progress.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
-        self.forget_history(retention, now)
+        self.forget_history(settings, now)
     }
 
-    /// Removes what of the log neither `retention` keeps nor anybody needs.
+    /// Removes what of the log neither its retention keeps nor anybody needs.
     ///
     /// # Errors
     /// When a file cannot be removed: it is in the way of nothing.
-    pub fn forget_history(&self, retention: &Retention, now: UnixMs) -> io::Result<()> {
+    pub fn forget_history(&self, settings: &Settings, now: UnixMs) -> io::Result<()> {
         let _removal = self.history.removal.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = self.place().clone().filter(|_| self.is_on()) else { return Ok(()) };
-        let restart = self.progress.based_on.load(Ordering::SeqCst);
-        let needs = Needs { restart, readers: None };
+        let (retention, needs) = (&Retention::of(settings), self.needs(settings));
         let (segments, snapshots) = history::forget(&*place.storage, retention, &needs, now)?;
         if segments + snapshots > 0 && retention.keeps_history() {
             tracing::info!(segments, snapshots, "History of the append-only file was removed");
@@ -315,6 +320,7 @@ impl Durability {
             orders = self.done.wait(orders).unwrap_or_else(PoisonError::into_inner);
         };
         drop(orders);
+        self.history.wakeup.wake();
         if ended.is_ok() {
             keep_changes_for_others(settings, runtime);
         }

@@ -27,6 +27,8 @@ pub enum Message {
     Wake(u64, Wake),
     /// A key has ended the wait of this session: reply.
     Served(SessionWakeup),
+    /// The answer is there that this session has asked the server for.
+    Answered(u64),
     /// The pause is over.
     Resume,
     /// Replies that waited for their release may leave, and sessions that waited for the log go on.

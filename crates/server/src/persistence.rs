@@ -2,7 +2,9 @@
 //! whom, and how that went; the reading of the file at start.
 //!
 //! One thread at a time writes it: one that exists for as long as it writes, or the worker that
-//! runs SAVE, or whoever ends the server.
+//! runs SAVE, or whoever ends the server. `persistence/backup.rs` is the copy that BACKUP makes.
+
+mod backup;
 
 use std::fs::File;
 use std::io;
@@ -12,7 +14,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use command::{Pause, Persistence, RewriteStart, SaveRefusal, ShutdownError};
+use command::{
+    BackupRefusal, BackupReport, Pause, Persistence, RewriteStart, SaveRefusal, SessionState,
+    ShutdownError,
+};
 use effects::WriteRefusal;
 use runtime::{
     ExpiredKeys, LoadError, Loaded, Runtime, SaveError, SaveOptions, SaveProgress, Saved,
@@ -57,6 +62,7 @@ struct State {
     tried_at: Duration,
     loaded: Loaded,
     rewrites: Rewrites,
+    backup: BackupReport,
 }
 
 struct Running {
@@ -75,6 +81,8 @@ enum Target {
     Dataset,
     /// The snapshot that the log goes on from, which may forget what is before it.
     LogSnapshot,
+    /// A copy in a folder of its own.
+    Backup,
 }
 
 /// By whom something is written.
@@ -208,7 +216,7 @@ impl State {
 }
 
 impl Target {
-    const ALL: [Target; 2] = [Target::Dataset, Target::LogSnapshot];
+    const ALL: [Target; 3] = [Target::Dataset, Target::LogSnapshot, Target::Backup];
 }
 
 impl ServerState {
@@ -369,6 +377,7 @@ impl ServerState {
         match target {
             Target::Dataset => state.tried_at = sys::clock::monotonic(),
             Target::LogSnapshot => state.rewrites.tried_at = sys::clock::monotonic(),
+            Target::Backup => {}
         }
         let ended = state.thread.take();
         let shared = Arc::clone(self);
@@ -382,6 +391,7 @@ impl ServerState {
             match target {
                 Target::Dataset => shared.save_in_background(&progress),
                 Target::LogSnapshot => shared.rewrite_in_background(&progress),
+                Target::Backup => shared.back_up_in_background(&progress),
             }
         };
         match thread::Builder::new().name("snapshot".to_owned()).spawn(run) {
@@ -427,7 +437,8 @@ impl ServerState {
         match &saved {
             Ok(saved) => {
                 let now = self.runtime.clock().wall();
-                let noted = self.durability.note_snapshot(saved.lsn, saved.bytes, &retention, now);
+                let noted =
+                    self.durability.note_snapshot(saved.lsn, saved.bytes, &self.settings(), now);
                 if let Err(error) = noted {
                     tracing::warn!(%error, "A part of the log that is not needed stays");
                 }
@@ -455,6 +466,7 @@ impl ServerState {
                 saved if running.target == Target::LogSnapshot => {
                     state.rewrites.note(saved.as_ref(), took);
                 }
+                saved if running.target == Target::Backup => state.note_backup(saved),
                 Ok(saved) => {
                     state.saved_at_s = Some(self.runtime.clock().wall().0 / 1000);
                     state.saves += 1;
@@ -583,7 +595,9 @@ impl Persistence for ServerState {
         let started = match state.begin(Target::LogSnapshot, Writer::Background) {
             Ok(_) => RewriteStart::Started,
             Err(refusal) => match &state.running {
-                Some(Running { target: Target::Dataset, .. }) => RewriteStart::Scheduled,
+                Some(Running { target: Target::Dataset | Target::Backup, .. }) => {
+                    RewriteStart::Scheduled
+                }
                 _ => return Err(refusal),
             },
         };
@@ -591,6 +605,14 @@ impl Persistence for ServerState {
         drop(state);
         self.service_waker.wake();
         Ok(started)
+    }
+
+    fn back_up(&self, session: &SessionState, directory: &[u8]) -> Result<(), BackupRefusal> {
+        self.begin_backup(session, directory)
+    }
+
+    fn backup_report(&self) -> BackupReport {
+        self.persistence.state().backup.clone()
     }
 
     fn reload(&self, saves: bool) -> Result<(), SaveRefusal> {

@@ -574,6 +574,7 @@ impl<'s> Worker<'s> {
                 Message::Close(id, reason) => self.end(id, reason),
                 Message::Wake(id, wake) => self.wake(id, wake),
                 Message::Served(served) => self.serve_wait(served),
+                Message::Answered(id) => self.answer(id),
                 Message::Resume => self.resume(),
                 Message::Released => self.send_released(),
                 Message::Listen(listeners) => self.listen(listeners),

@@ -3,7 +3,7 @@
 //! *Layout*: `frame.rs` is the bytes of one frame, `segment.rs` the files that have them;
 //! `writer.rs` appends and makes durable, `reader.rs` reads a log from its start and finds its end;
 //! `tail.rs` decides whether what does not read is the torn end of the log or damage within it,
-//! `history.rs` says how segments start.
+//! `history.rs` says how segments start, `follower.rs` reads a log that is being written.
 //! `storage.rs` is what the log asks of a disk, `directory.rs` a folder that does it,
 //! `simulated.rs` a disk in memory whose power can be cut.
 //! *Invariants*: the log never looks into its payload; nothing that may have been acknowledged is
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod follower;
 mod frame;
 mod history;
 mod reader;
@@ -27,9 +28,12 @@ mod power_cuts;
 mod tests;
 
 pub use directory::Directory;
+pub use follower::Follower;
 pub use frame::frame_bytes;
 pub use history::{SegmentStart, segment_starts};
 pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
-pub use segment::{SEGMENT_BYTES, SPARE_NAME, forget_before, prepare_spare, remove_log};
-pub use storage::{Lock, LogFile, Storage};
+pub use segment::{
+    SEGMENT_BYTES, SPARE_NAME, first_lsn, forget_before, name_of, prepare_spare, remove_log,
+};
+pub use storage::{Lock, LogFile, Storage, checksum, read_file, replace_file};
 pub use writer::{Begin, WriteError, Writer, WriterOptions};

@@ -41,6 +41,14 @@ pub fn segments_of(storage: &dyn Storage) -> io::Result<Vec<(u64, String)>> {
     Ok(segments)
 }
 
+/// Returns the LSN at which the log of `storage` begins; none where there is no log.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn first_lsn(storage: &dyn Storage) -> io::Result<Option<u64>> {
+    Ok(segments_of(storage)?.first().map(|(lsn, _)| *lsn))
+}
+
 /// Removes the segments of `storage` that have nothing behind `lsn`, the earliest first, so that
 /// what is left after a power cut is the end of the log. The last segment stays in any case.
 ///

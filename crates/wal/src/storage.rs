@@ -102,6 +102,47 @@ impl Lock {
     }
 }
 
+/// Returns what the file `name` has, none where it is not there.
+///
+/// # Errors
+/// When it cannot be read, or has more than `bytes_max` bytes.
+pub fn read_file(storage: &dyn Storage, name: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match storage.open_read(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let length = file.length()?;
+    if length > bytes_max {
+        return Err(io::Error::other(format!("it has {length} bytes, {bytes_max} are expected")));
+    }
+    let mut bytes = vec![0; length as usize];
+    let read = read_full(&*file, 0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
+
+/// Makes `bytes` what the file `name` has, in one step and durably.
+///
+/// # Errors
+/// When the disk fails or is full; what was there before is, or these bytes are.
+pub fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let own = format!("{name}.tmp");
+    match storage.remove(&own) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = storage.create(&own)?;
+    write_all(&*file, 0, bytes, &mut 0)?;
+    file.sync()?;
+    storage.rename(&own, name)?;
+    storage.sync_directory()
+}
+
+/// Returns the checksum of `bytes` that files of a log have.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
 /// Writes all of `bytes` from byte `offset` on, in as many steps as it takes; `done` counts what is
 /// written, also where it fails.
 pub(crate) fn write_all(

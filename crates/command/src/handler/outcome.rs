@@ -104,6 +104,8 @@ pub enum Wake {
     Continued,
     /// The LSN that the request asked for is durable.
     Durable,
+    /// The answer that the request asked of the host is there.
+    Answered,
 }
 
 impl Wait {

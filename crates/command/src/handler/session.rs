@@ -7,6 +7,7 @@ use crate::generic::migrate::Migration;
 use crate::handler::client_name::ClientNames;
 use crate::handler::error::CommandError;
 use crate::handler::outcome::Wait;
+use crate::host::Answer;
 use crate::host::client_info::ClientInfo;
 use crate::server::debug;
 use crate::table::flags::Flags;
@@ -56,6 +57,8 @@ pub struct SessionState {
     pub blocked: Option<Wait>,
     /// The LSN that it waits for to be durable, and the reply then, while its wait is one for that.
     pub durable_wait: Option<(Lsn, WriteReply)>,
+    /// The answer of the host that it waits for, while its wait is one for that.
+    pub answer: Option<Box<dyn Answer>>,
     /// The last record that the session wrote, or one behind it.
     pub written: Lsn,
     /// The MIGRATE that the session has underway.
@@ -173,6 +176,7 @@ impl SessionState {
             replies: Replies::On,
             blocked: None,
             durable_wait: None,
+            answer: None,
             written: Lsn(0),
             migration: None,
             is_monitor: false,

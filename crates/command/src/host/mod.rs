@@ -3,6 +3,7 @@
 
 pub(crate) mod client_info;
 mod clients;
+mod feed;
 pub(crate) mod info_sections;
 pub(crate) mod observe;
 pub(crate) mod other_servers;
@@ -17,10 +18,15 @@ use base::Lsn;
 use keyspace::SessionWakeup;
 
 pub use self::clients::{Clients, Pause};
+pub use self::feed::{
+    Answer, Feed, FeedQuestion, FeedRead, FeedStart, FeedType, GROUP_NAME_BYTES_MAX, PREFIXES_MAX,
+};
 pub use self::other_servers::{
     Delivery, OtherServers, Parcel, SentValue, Target, Transfer, TransferFailure,
 };
-pub use self::persistence::{Persistence, RewriteStart, SaveRefusal};
+pub use self::persistence::{
+    BackupOutcome, BackupRefusal, BackupReport, Persistence, RewriteStart, SaveRefusal,
+};
 pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
 pub use self::shared_memory::{
     LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, SharedMemory, UploadOffer,
@@ -141,6 +147,14 @@ pub trait Host: Observer {
         Err(Unavailable::Persistence)
     }
 
+    /// Returns the stream of changes, for clients to read.
+    ///
+    /// # Errors
+    /// Where clients cannot read it.
+    fn feed(&self) -> Result<&dyn Feed, Unavailable> {
+        Err(Unavailable::Feed)
+    }
+
     /// Returns what shares the instance's memory with other processes.
     ///
     /// # Errors
@@ -173,6 +187,8 @@ pub trait Attendance: Debug + Send + Sync {
 pub enum Unavailable {
     /// Clients of a network.
     Clients,
+    /// The stream of changes.
+    Feed,
     /// Connections to other servers.
     OtherServers,
     /// Files of the dataset.
@@ -188,6 +204,9 @@ impl From<Unavailable> for CommandError {
         CommandError::Fixed(match part {
             Unavailable::Clients => {
                 "ERR this needs clients of a network, which an embedded instance does not have"
+            }
+            Unavailable::Feed => {
+                "ERR the stream of changes is not available in an embedded instance"
             }
             Unavailable::OtherServers => {
                 "ERR connections to other servers are not available in an embedded instance"

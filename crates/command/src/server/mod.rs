@@ -1,9 +1,11 @@
 //! The commands of the server.
 
+mod backup;
 mod command;
 mod config;
 mod dbsize;
 pub(crate) mod debug;
+mod feed;
 mod flushall;
 mod info;
 mod lastsave;
@@ -11,6 +13,7 @@ mod latency;
 mod lolwut;
 mod memory;
 mod monitor;
+mod purgelogsto;
 mod role;
 mod save;
 mod shm;
@@ -22,12 +25,14 @@ mod time;
 use crate::table::row::Command;
 
 pub(crate) static SERVER: &[&Command] = &[
+    &backup::BACKUP,
     &save::BGREWRITEAOF,
     &save::BGSAVE,
     &command::COMMAND,
     &config::CONFIG,
     &dbsize::DBSIZE,
     &debug::DEBUG,
+    &feed::FEED,
     &flushall::FLUSHALL,
     &flushall::FLUSHDB,
     &info::INFO,
@@ -36,6 +41,7 @@ pub(crate) static SERVER: &[&Command] = &[
     &lolwut::LOLWUT,
     &memory::MEMORY,
     &monitor::MONITOR,
+    &purgelogsto::PURGELOGSTO,
     &role::ROLE,
     &save::SAVE,
     &shm::SHM,

@@ -412,6 +412,9 @@ options! {
         retention_age: Option<Duration> = "log-retention-seconds", SECONDS, "0";
         /// Bytes of files of history that are kept at most, the latest; 0 sets no such limit.
         retention_bytes: u64 = "log-retention-size", BYTES, "0";
+        /// Bytes by which a group of FEED may be behind before the append-only file does not keep
+        /// for it any more what it has not read; 0 for no limit.
+        feed_lag_max: u64 = "feed-lag-max", BYTES, "4294967296";
         /// Seconds and changes after which the dataset is written to its file: once there were so
         /// many changes since the last time, and so many seconds. Where it says anything, SHUTDOWN
         /// writes it too.

@@ -88,6 +88,11 @@ impl Connection {
         self.session.state.durable_wait.map(|(lsn, _)| lsn)
     }
 
+    /// Returns whether the answer is there that its blocking command waits for.
+    pub fn is_answered(&self) -> bool {
+        self.session.state.answer.as_ref().is_some_and(|answer| answer.is_there())
+    }
+
     /// Returns whether it is to be shown what all sessions do.
     #[inline]
     pub fn is_monitor(&self) -> bool {
@@ -127,7 +132,9 @@ impl Connection {
     ) -> Result<bool, CloseReason> {
         let expected = match wake {
             Wake::Continued => WaitReason::Server,
-            Wake::TimedOut | Wake::Refused | Wake::Served | Wake::Durable => WaitReason::Blocked,
+            Wake::TimedOut | Wake::Refused | Wake::Served | Wake::Durable | Wake::Answered => {
+                WaitReason::Blocked
+            }
         };
         if self.wait_reason != Some(expected) || self.is_closing {
             return Ok(false);

@@ -1,11 +1,12 @@
-//! The thread that works on the history of the log: it removes what is kept no longer. Nobody waits
-//! for it, so that it may wait for the disk.
+//! The thread that works on the history of the log: it removes what is kept no longer, and answers
+//! who reads the log. No worker waits for it, so that it may wait for the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Retention;
+use super::feed::answering::Answering;
 use crate::server_state::ServerState;
 
 /// How often it is looked what has become too old.
@@ -26,6 +27,7 @@ impl HistoryThread {
 
     /// Runs until it is told to end.
     pub fn run(mut self) {
+        let mut answering = Answering::new(Arc::clone(&self.shared));
         loop {
             let history = &self.shared.durability.history;
             if history.exits.load(Ordering::SeqCst) {
@@ -34,17 +36,21 @@ impl HistoryThread {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
-            let patience = self.forget();
-            self.shared.durability.history.wakeup.wait(patience);
+            let patience = answering.step().into_iter().chain(self.forget()).min();
+            if patience != Some(Duration::ZERO) {
+                self.shared.durability.history.wakeup.wait(patience);
+            }
         }
     }
 
     /// Removes what has become too old or too much, where it is time; returns how long until it is
     /// again, for ever where nothing is kept.
     fn forget(&mut self) -> Option<Duration> {
-        let retention = Retention::of(&self.shared.settings());
-        let is_on = self.shared.durability.is_on();
-        if !is_on || !retention.keeps_history() {
+        let settings = self.shared.settings();
+        let durability = &self.shared.durability;
+        let has_readers = !durability.groups().lsns.is_empty();
+        let may_age = Retention::of(&settings).keeps_history() || has_readers;
+        if !durability.is_on() || !may_age {
             return None;
         }
         let passed = sys::clock::monotonic().saturating_sub(self.forgot_at);
@@ -52,7 +58,7 @@ impl HistoryThread {
             return Some(FORGET_INTERVAL - passed);
         }
         let now = self.shared.runtime.clock().wall();
-        if let Err(error) = self.shared.durability.forget_history(&retention, now) {
+        if let Err(error) = durability.forget_history(&settings, now) {
             tracing::warn!(%error, "History of the append-only file cannot be removed");
         }
         self.forgot_at = sys::clock::monotonic();

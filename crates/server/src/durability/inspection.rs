@@ -16,6 +16,7 @@ use runtime::Environment;
 use wal::{Directory, LogError, Reader, Storage, Writer, WriterOptions};
 
 use super::SNAPSHOT_NAME;
+use super::feed::groups::{FILE_NAME, Groups};
 use super::history::{earlier_snapshots, snapshot_name};
 use super::restore::snapshot_lsn;
 
@@ -53,6 +54,14 @@ pub fn inspect(path: &Path, cuts: bool) -> Result<Inspection, String> {
     let read = read_all(&mut reader);
     let end = reader.end();
     let (mut text, mut is_sound) = check_snapshots(path, &*storage, &reader)?;
+    match Groups::load(&*storage) {
+        Ok(groups) if groups.lsns.is_empty() => {}
+        Ok(groups) => text += &format!("{FILE_NAME}: {} groups of FEED\n", groups.lsns.len()),
+        Err(reason) => {
+            text += &format!("{reason}\n");
+            is_sound = false;
+        }
+    }
     let are_snapshots_sound = is_sound;
     text += &describe(&reader);
     match &read {
@@ -130,14 +139,20 @@ fn check_snapshots(
 }
 
 /// What a snapshot has.
-struct FoundSnapshot {
-    lsn: Lsn,
-    keys: u64,
-    bytes: u64,
+pub struct FoundSnapshot {
+    /// The LSN that it stands for.
+    pub lsn: Lsn,
+    /// Its keys.
+    pub keys: u64,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// Reads the file at `path`, each value of it too; returns none where it is not there.
-fn check_snapshot(path: &Path) -> Result<Option<FoundSnapshot>, String> {
+///
+/// # Errors
+/// A sentence that says what is wrong with it.
+pub fn check_snapshot(path: &Path) -> Result<Option<FoundSnapshot>, String> {
     let Some(lsn) = snapshot_lsn(path)? else { return Ok(None) };
     let mut seed = [0; 16];
     let filled = Environment::system().randomness.fill(&mut seed);

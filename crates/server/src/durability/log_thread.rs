@@ -220,6 +220,7 @@ impl Log {
         let progress = &shared.durability.progress;
         progress.written.store(writer.lsn(), Ordering::SeqCst);
         progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
+        shared.durability.note_progress();
         let released = match policy {
             SyncPolicy::Always => writer.durable_lsn(),
             SyncPolicy::EverySecond | SyncPolicy::Never => writer.lsn() + UNWRITTEN_BYTES_MAX,

@@ -11,6 +11,7 @@ use engine::Applier;
 use runtime::{ExpiredKeys, Runtime, SaveProgress};
 use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 
+use super::feed::groups::{FILE_NAME, Groups};
 use super::history::{earlier_snapshots, snapshot_name};
 use crate::config::base_text;
 use crate::config::options::Settings;
@@ -33,6 +34,8 @@ pub struct OpenLog {
     pub(super) segment_bytes: u64,
     /// The LSN of the snapshot that it goes on from.
     pub(super) based_on: Lsn,
+    /// Those who read it by name.
+    pub(super) groups: Groups,
 }
 
 impl fmt::Debug for OpenLog {
@@ -192,10 +195,14 @@ impl Folder {
             for lsn in earlier_snapshots(&*self.storage)? {
                 self.storage.remove(&snapshot_name(lsn))?;
             }
-            match self.storage.remove(SNAPSHOT_NAME) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => self.storage.sync_directory(),
+            // Groups have read what is gone.
+            for name in [FILE_NAME, SNAPSHOT_NAME] {
+                match self.storage.remove(name) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
             }
+            self.storage.sync_directory()
         });
         removed.map_err(|error| self.cannot_remove(&error))
     }
@@ -240,8 +247,24 @@ impl Folder {
             )
         })?;
         let segment_bytes = settings.persistence.log_segment_bytes;
+        let groups = self.load_groups(writer.lsn())?;
         let Folder { path, storage, lock } = self;
-        Ok(OpenLog { path, storage, lock, writer, segment_bytes, based_on })
+        Ok(OpenLog { path, storage, lock, writer, segment_bytes, based_on, groups })
+    }
+
+    /// Returns the groups that read the log, which ends at `end`.
+    fn load_groups(&self, end: u64) -> Result<Groups, String> {
+        let mut groups = Groups::load(&*self.storage)
+            .map_err(|error| format!("In '{}': {error}", self.path.display()))?;
+        for (name, lsn) in &mut groups.lsns {
+            if *lsn > end {
+                // Under `appendfsync no` it has read what a power cut has taken back.
+                let name = name.escape_ascii();
+                tracing::warn!(%name, lsn, end, "A group of FEED has read behind the log's end");
+                *lsn = end;
+            }
+        }
+        Ok(groups)
     }
 
     /// Applies all records of the log behind `snapshot`; returns where the log ends.

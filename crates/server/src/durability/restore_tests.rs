@@ -12,7 +12,7 @@ use runtime::Embedded;
 use wal::simulated::SimulatedDisk;
 use wal::{Directory, WriterOptions};
 
-use super::history::{keep_snapshot, segment_starts};
+use super::history::{Needs, keep_snapshot, segment_starts};
 use super::restore::{Moment, restore};
 use super::tests::{digest, instance, loading, request};
 use super::*;

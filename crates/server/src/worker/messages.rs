@@ -40,6 +40,16 @@ impl Worker<'_> {
         }
     }
 
+    /// Ends the wait of session `id` for an answer, which is there, unless another has taken the
+    /// right to, or it waits for something else by now.
+    pub(super) fn answer(&mut self, id: u64) {
+        let Some(&token) = self.tokens.get(&id) else { return };
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if member.connection.is_answered() && member.connection.claim() {
+            self.go_on(token, Wake::Answered);
+        }
+    }
+
     /// Keeps the replies of a connection until their release. Meanwhile it is checked each second,
     /// as they may be too many for too long.
     #[cold]

@@ -47,6 +47,11 @@ const GROUPS: &[(&str, &str, &str)] = &[
 /// ends in a space stands for all subcommands.
 const OURS: &[(&str, &str)] = &[
     ("AWAIT", "waiting for a key"),
+    ("BACKUP", "copies of the data while the server serves"),
+    ("BACKUP ", "copies of the data while the server serves"),
+    ("FEED", "reading the stream of changes"),
+    ("FEED ", "reading the stream of changes"),
+    ("PURGELOGSTO", "removing files of the log, as in Pika"),
     ("SHM", "working through shared memory"),
     ("SHM ", "working through shared memory"),
     ("DEBUG ", "Redis has it and does not document it"),

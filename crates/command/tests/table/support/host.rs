@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, Clients, ConfigError, Host, InfoKind, InfoSections, Observer, Persistence, Process,
-    RewriteStart, SaveRefusal, SessionState, SharedMemory, ShutdownError, ShutdownRequest,
-    Unavailable,
+    Answer, BackupRefusal, BackupReport, ClientInfo, Clients, CommandError, ConfigError, Feed,
+    FeedQuestion, Host, InfoKind, InfoSections, Observer, Persistence, Process, RewriteStart,
+    SaveRefusal, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
 };
 use keyspace::SessionWakeup;
+use resp::Protocol;
 
 #[derive(Default)]
 pub struct TestHost {
@@ -93,12 +94,29 @@ impl Host for TestHost {
         Ok(self)
     }
 
+    fn feed(&self) -> Result<&dyn Feed, Unavailable> {
+        Ok(self)
+    }
+
     fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
         Ok(self)
     }
 }
 
 impl SharedMemory for TestHost {}
+
+/// Repeats what it was asked.
+impl Feed for TestHost {
+    fn ask(
+        &self,
+        _: u64,
+        _: Protocol,
+        question: FeedQuestion,
+    ) -> Result<Box<dyn Answer>, CommandError> {
+        let text = format!("ERR asked {question:?}");
+        Err(CommandError::Text(text.into_bytes().into_boxed_slice()))
+    }
+}
 
 impl Clients for TestHost {
     fn all(&self) -> Vec<ClientInfo> {
@@ -122,6 +140,17 @@ impl Persistence for TestHost {
 
     fn rewrite_log(&self) -> Result<RewriteStart, SaveRefusal> {
         Ok(RewriteStart::Started)
+    }
+
+    fn back_up(&self, _: &SessionState, directory: &[u8]) -> Result<(), BackupRefusal> {
+        match directory {
+            b"used" => Err(BackupRefusal::Folder("'used' is not empty".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn backup_report(&self) -> BackupReport {
+        BackupReport::default()
     }
 
     fn reload(&self, _: bool) -> Result<(), SaveRefusal> {
