@@ -86,6 +86,13 @@ impl Mark {
         Mark::new(slow, fast, now)
     }
 
+    /// Returns the slow counter as it is at `now`: the logarithm of how often the key was used, in
+    /// eighths of an octave, plus 1; 0 where that is less than once.
+    pub fn frequency(self, now: Tick) -> u8 {
+        let steps = self.logs(now).0.div_euclid(STEP) + 1;
+        steps.clamp(0, Log::from(u8::MAX)) as u8
+    }
+
     /// Returns the logarithms of both counters at `now`, slow and fast; below 0 for less than one
     /// access.
     #[inline]

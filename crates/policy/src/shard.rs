@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ghosts::{BYTES_PER_GHOST, Ghosts};
-use crate::mark::Mark;
+use crate::mark::{Mark, Tick};
 use crate::scatter::Scatter;
 use crate::shadows::{Event, Sample};
 use crate::shared::{Happened, Known, Shared};
@@ -18,6 +18,8 @@ pub const SAMPLES: u32 = 16;
 const SAMPLES_KEPT: usize = 16;
 /// How many misses are taken to be answered by an insertion yet.
 const MISSES_MAX: u32 = 1024;
+/// How many accesses that are reported at once count in a mark: each is computed.
+const TIMES_MAX: u32 = 64;
 /// Ghosts for each key of the shard at most.
 const GHOSTS_PER_KEY: u64 = 4;
 /// What ghosts take at most: one in so many of the bytes of the shard's keys.
@@ -71,21 +73,38 @@ impl ShardPolicy {
     /// Notes a lookup that found the key of `hash`, which takes `bytes`; returns its new mark.
     #[inline]
     pub fn hit(&mut self, hash: u64, bytes: u64, mark: Mark) -> Mark {
-        self.happened.lookups += 1;
-        self.happened.hits += 1;
-        self.pass();
+        self.hits(hash, 1, || bytes, mark)
+    }
+
+    /// As [`ShardPolicy::hit`], for so many `times` that were reported at once; asks for the
+    /// `bytes` only where the key is one of the few that are followed.
+    #[inline]
+    pub fn hits(
+        &mut self,
+        hash: u64,
+        times: u32,
+        bytes: impl FnOnce() -> u64,
+        mark: Mark,
+    ) -> Mark {
+        self.happened.lookups += times;
+        self.happened.hits += times;
+        self.pass(times);
         let hash = self.scatter.of(hash);
         if hash & self.known.sample_mask == 0 {
-            self.sample(hash, bytes, Event::Hit);
+            self.sample(hash, bytes(), Event::Hit);
         }
-        mark.used(self.known.now, self.draw())
+        let mut mark = mark;
+        for _ in 0..times.min(TIMES_MAX) {
+            mark = mark.used(self.known.now, self.draw());
+        }
+        mark
     }
 
     /// Notes a lookup that did not find the key of `hash`.
     pub fn miss(&mut self, hash: u64) {
         self.happened.lookups += 1;
         self.misses = (self.misses + 1).min(MISSES_MAX);
-        self.pass();
+        self.pass(1);
         let hash = self.scatter.of(hash);
         let random = self.draw();
         self.ghosts.miss(hash, self.known.now, random);
@@ -98,7 +117,7 @@ impl ShardPolicy {
     pub fn insert(&mut self, hash: u64, bytes: u64) -> Mark {
         match self.misses.checked_sub(1) {
             Some(fewer) => self.misses = fewer,
-            None => self.pass(),
+            None => self.pass(1),
         }
         self.change_size(1, bytes as i64);
         self.window.push(hash, bytes, self.keys, self.bytes);
@@ -115,7 +134,7 @@ impl ShardPolicy {
     /// Notes that the key of `hash`, which took `bytes_before`, was written over or changed and
     /// takes `bytes`; returns its new mark.
     pub fn write(&mut self, hash: u64, bytes_before: u64, bytes: u64, mark: Mark) -> Mark {
-        self.pass();
+        self.pass(1);
         self.change_size(0, bytes as i64 - bytes_before as i64);
         let hash = self.scatter.of(hash);
         if hash & self.known.sample_mask == 0 {
@@ -139,6 +158,37 @@ impl ShardPolicy {
         if hash & self.known.sample_mask == 0 {
             self.sample(hash, bytes, Event::Remove);
         }
+    }
+
+    /// Notes that a key took `bytes_before` and takes `bytes` now, which is no access of its own.
+    pub fn resize(&mut self, bytes_before: u64, bytes: u64) {
+        self.change_size(0, bytes as i64 - bytes_before as i64);
+    }
+
+    /// Notes that the shard has so many keys with so many `bytes` that the policy has not seen.
+    pub fn adopt(&mut self, keys: u64, bytes: u64) {
+        self.change_size(keys as i64, bytes as i64);
+        self.settle();
+    }
+
+    /// Notes that so many keys with so many `bytes` have gone at once, and others have not.
+    pub fn forget_some(&mut self, keys: u64, bytes: u64) {
+        if keys == self.keys {
+            return self.clear();
+        }
+        self.change_size(-(keys as i64), -(bytes as i64));
+        self.settle();
+    }
+
+    /// Tells the other shards what has happened, and reads the clock and the blend, so that values
+    /// in several shards are of one moment.
+    pub fn refresh(&mut self) {
+        self.settle();
+    }
+
+    /// Returns the time of the policy as this shard knows it.
+    pub fn now(&self) -> Tick {
+        self.known.now
     }
 
     /// Notes that all keys have gone at once.
@@ -185,10 +235,10 @@ impl ShardPolicy {
         self.window.leave(self.bytes)
     }
 
-    /// Lets time pass by an access.
+    /// Lets time pass by so many accesses.
     #[inline]
-    fn pass(&mut self) {
-        self.happened.accesses += 1;
+    fn pass(&mut self, accesses: u32) {
+        self.happened.accesses += accesses;
         if self.happened.accesses >= self.known.settle_accesses {
             self.settle();
         }

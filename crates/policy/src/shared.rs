@@ -106,6 +106,22 @@ impl Shared {
         }
     }
 
+    /// Returns the same, whose clock goes on from `clock`: marks that were made before stay right.
+    pub fn continuing(self, clock: u64) -> Shared {
+        self.clock.store(clock, Ordering::Relaxed);
+        self
+    }
+
+    /// Returns the clock, for [`Shared::continuing`].
+    pub fn clock(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of all keys, as far as shards have told.
+    pub fn bytes(&self) -> u64 {
+        (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
+    }
+
     /// Sets how many bytes of keys and values the cache can hold: what the engine counts as the
     /// bytes of a key, together.
     pub fn set_capacity(&self, capacity_bytes: u64) {

@@ -158,6 +158,7 @@ impl AdaptiveCache {
     /// Returns the key of the least value of some keys of the shard, and of those that leave its
     /// window.
     fn least(&mut self, index: usize) -> Option<(Value, u32)> {
+        self.shards[index].refresh();
         let mut candidates = Vec::new();
         for _ in 0..self.attachment.samples {
             let key = self.random.pick(&self.present.groups()[index]);
