@@ -369,6 +369,26 @@ impl Table {
         }
     }
 
+    /// Returns the entry whose key has this `hash`, but for one that is spilled; one of two with
+    /// the same.
+    pub fn find_hash(&self, hash: u64) -> Option<Entry<'_>> {
+        let tag = tag_of(hash);
+        let mut bucket_offset = self.home(hash);
+        while bucket_offset != 0 {
+            let bucket = self.bucket(bucket_offset);
+            let mut slots = bucket.matches(tag);
+            while slots != 0 {
+                let entry = self.entry_at(bucket.reference(slots.trailing_zeros() as usize));
+                if self.arena.hasher().hash(entry.key()) == hash {
+                    return Some(entry);
+                }
+                slots &= slots - 1;
+            }
+            bucket_offset = bucket.link();
+        }
+        None
+    }
+
     /// Adds `key`, which must be absent.
     ///
     /// # Errors

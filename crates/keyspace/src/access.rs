@@ -3,7 +3,7 @@
 //! Outside a transaction a walk locks one shard at a time and yields between them; inside EXEC all
 //! shards are locked already.
 
-use arena::{Entry, NeedRoom};
+use arena::{AccessMark, Entry, NeedRoom};
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 use effects::{Effect, EventClass};
@@ -433,7 +433,7 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     if let Some(part) = shard.database_mut(database) {
         let cleared = part.clear();
         shard.publish_counts(database);
-        shard.tell_policy(database, 0, KeyEvent::Flushed);
+        shard.tell_policy(database, 0, AccessMark::default(), KeyEvent::Flushed);
         shard.retire_all(cleared);
     }
     if !shard.waits.is_empty() {
@@ -473,7 +473,7 @@ fn swap(
         shard.touch_all(b, Some(a), now);
     }
     shard.swap(a, b);
-    shard.tell_policy(a, 0, KeyEvent::Swapped(b));
+    shard.tell_policy(a, 0, AccessMark::default(), KeyEvent::Swapped(b));
     for database in [a, b] {
         shard.publish_counts(database);
         if !shard.waits.is_empty() {

@@ -9,7 +9,6 @@ use base::{Key, UnixMs};
 use collections::{Collection, Rules};
 use effects::Cause;
 
-use crate::eviction::policy::KeyEvent;
 use crate::object::{
     Kind, compact_bytes_max, compact_of, copy_of, encoding_of_compact, fits_entry, handle_of,
 };
@@ -226,7 +225,7 @@ impl KeyWriter<'_> {
         part.slots.resize(key.slot, before, after);
         self.shard.charge_growth(self.database);
         if before != after {
-            self.tell_size(key, KeyEvent::Resized);
+            self.tell_resized(key, before, after);
         }
         rewritten.map(drop)
     }
@@ -273,7 +272,7 @@ impl KeyWriter<'_> {
         }
         self.shard.charge_growth(self.database);
         if stored.is_ok() {
-            self.tell_size(key, KeyEvent::Resized);
+            self.tell_resized(key, 0, bytes);
         }
         stored
     }
@@ -312,7 +311,7 @@ impl KeyWriter<'_> {
             (result, PrivateChange { count_before, count, compact_bytes })
         });
         part.slots.resize(key.slot, before, after);
-        self.tell_size(key, KeyEvent::Resized);
+        self.tell_resized(key, before, after);
         let exists = K::STAYS_EMPTY || change.count > 0;
         if exists {
             self.settle_private::<K>(key, id, handle, &change);
@@ -380,7 +379,7 @@ impl KeyWriter<'_> {
         let private_bytes = part.store.take(handle).memory_bytes();
         part.slots.resize(key.slot, before + private_bytes, after);
         self.shard.charge_growth(self.database);
-        self.tell_size(key, KeyEvent::Resized);
+        self.tell_resized(key, before + private_bytes, after);
         Ok(())
     }
 
@@ -430,8 +429,9 @@ impl KeyWriter<'_> {
             Err(need) => Err((need, part.store.take(handle))),
         };
         self.shard.charge_growth(self.database);
-        if result.is_ok() {
-            self.tell_size(key, KeyEvent::Resized);
+        if result.is_ok() && found.is_some() {
+            // Of a new key the policy has been told what all of it takes.
+            self.tell_resized(key, 0, bytes);
         }
         result
     }

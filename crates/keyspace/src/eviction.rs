@@ -5,6 +5,7 @@
 //! the best of the shard. Keys with a time to live are in a list of their table: where only they
 //! may be evicted, samples are taken from that list, so that one among millions is found at once.
 
+pub(crate) mod adaptive;
 mod lfu;
 mod lru;
 pub(crate) mod policy;
@@ -22,7 +23,7 @@ use base::prng::Prng;
 use base::{DatabaseIndex, KeyHasher, ShardIndex, UnixMs};
 use effects::Cause;
 
-use crate::eviction::policy::{Candidate, EvictionPolicy};
+use crate::eviction::policy::{Candidate, EvictionPolicy, Room};
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
@@ -48,6 +49,8 @@ const ADOPTED_VICTIMS_MAX: u32 = 8;
 const CROWDED_GOAL_BYTES: u64 = 4 << 20;
 /// The part of the memory limit that goes at such a time at most.
 const CROWDED_GOAL_SHARE: u64 = 128;
+/// How many keys that are not new any more become candidates of one choice.
+const LEAVING_MAX: usize = 4;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
@@ -141,10 +144,7 @@ impl Keyspace {
     /// Returns how to choose among `victims` now.
     pub(crate) fn choice<'c>(&'c self, victims: Victims, spared: Spared<'c>) -> Choice<'c> {
         let policy = self.eviction_policy();
-        let samples = match policy.is_random() {
-            true => 1,
-            false => self.eviction_samples.load(Ordering::Relaxed),
-        };
+        let samples = policy.samples(self.eviction_samples.load(Ordering::Relaxed));
         Choice { policy, victims, samples, spared, hasher: self.hasher() }
     }
 
@@ -164,6 +164,9 @@ impl Keyspace {
         let shard = guard.shard_mut(shard);
         let pool_bytes = shard.eviction_pool.memory_bytes();
         shard.eviction_pool.prepare(choice.policy);
+        if shard.policy.observes {
+            shard.policy.begin_choice(self.room());
+        }
         let mut freed = Freed::default();
         for _ in 0..VICTIMS_PER_HOLD_MAX {
             let goal = if freed.large > 0 { large_goal } else { goal };
@@ -230,6 +233,8 @@ struct Block {
     rank: u64,
     /// Its value lies elsewhere.
     is_adopted: bool,
+    /// The policy spares it while there are others.
+    is_new: bool,
 }
 
 /// What evicting blocks came to.
@@ -282,11 +287,48 @@ impl Keyspace {
     /// Returns the block of the highest rank of a few that no reader holds and that may go.
     fn best_block(&self, candidate_count: u64, context: &mut SweepContext<'_>) -> Option<Block> {
         let choice = self.choice(Victims::Any, context.spared);
-        let blocks = (0..choice.samples).filter_map(|_| {
+        let samples = choice.policy.block_samples(self.eviction_samples.load(Ordering::Relaxed));
+        let blocks = (0..samples).filter_map(|_| {
             let among_all = self.sample_block(choice, context);
             among_all.or_else(|| self.sample_volatile_block(choice, candidate_count, context))
         });
-        blocks.max_by_key(|block| block.rank)
+        let preference = |block: &Block| (!block.is_new, block.rank);
+        let best = blocks.max_by_key(preference);
+        if !choice.policy.observes() {
+            return best;
+        }
+        let leaving = self.leaving_blocks(choice, candidate_count, context);
+        leaving.into_iter().chain(best).max_by_key(preference)
+    }
+
+    /// Returns the blocks of some keys of a random shard that are not new any more.
+    fn leaving_blocks(
+        &self,
+        choice: Choice<'_>,
+        candidate_count: u64,
+        context: &mut SweepContext<'_>,
+    ) -> Vec<Block> {
+        let index = self.random_shard(candidate_count, context.random);
+        let leaving = {
+            let mut guard = self.lock(index);
+            let shard = guard.shard_mut(index);
+            let blocks = shard.leaving().into_iter().filter_map(|(database, hash)| {
+                let table = &shard.database(database)?.table;
+                table.owned_block(&table.find_hash(hash)?)
+            });
+            blocks.collect::<Vec<_>>()
+        };
+        let ranked = leaving.into_iter().filter_map(|(offset, owner)| {
+            // It has just ceased to be new; the filter of the window may say otherwise by chance.
+            let block = self.ranked(offset, owner, choice, context)?;
+            Some(Block { is_new: false, ..block })
+        });
+        ranked.collect()
+    }
+
+    /// Returns what memory there is for keys.
+    fn room(&self) -> Room {
+        Room { maxmemory: self.maxmemory(), used: self.used_memory() }
     }
 
     /// Returns a random block, if it may go.
@@ -336,8 +378,13 @@ impl Keyspace {
         if !choice.allows(database, &entry) {
             return None;
         }
+        let mut is_new = false;
+        if shard.policy.observes {
+            shard.policy.begin_choice(self.room());
+            is_new = shard.policy.is_new(database, choice.hasher.hash(entry.key()));
+        }
         let rank = shard.eviction_rank(database, &entry, context);
-        Some(Block { offset, owner, rank, is_adopted: entry.is_adopted() })
+        Some(Block { offset, owner, rank, is_adopted: entry.is_adopted(), is_new })
     }
 
     /// Removes the entry of the block at `offset` if it is still there and may go; returns the
@@ -376,6 +423,14 @@ impl Shard {
     /// Offers some random keys to the pool.
     fn sample_candidates(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
+        for (database, hash) in self.leaving() {
+            let Some(part) = self.database(database) else { continue };
+            let Some(entry) = part.table.find_hash(hash) else { continue };
+            if choice.allows(database, &entry) {
+                let rank = self.eviction_rank(database, &entry, context);
+                pool.offer(Sample { database, key: entry.key(), rank });
+            }
+        }
         for _ in 0..choice.samples {
             if let Some(sample) = self.sample(choice, context) {
                 pool.offer(sample);
@@ -399,6 +454,19 @@ impl Shard {
         Some(Sample { database, key: entry.key(), rank })
     }
 
+    /// Returns the databases and the hashes of a few keys that are not new any more.
+    fn leaving(&self) -> Vec<(DatabaseIndex, u64)> {
+        if !self.policy.observes {
+            return Vec::new();
+        }
+        let hashes = std::iter::from_fn(|| self.policy.leave_window()).take(LEAVING_MAX);
+        let in_databases = |salted: u64| {
+            self.databases()
+                .map(move |(database, _)| (database, adaptive::salted(database, salted)))
+        };
+        hashes.flat_map(in_databases).collect()
+    }
+
     /// Returns how soon `entry` of `database` should go.
     fn eviction_rank(
         &self,
@@ -406,8 +474,16 @@ impl Shard {
         entry: &Entry<'_>,
         context: &mut SweepContext<'_>,
     ) -> u64 {
-        let (tracking, hasher) = (&self.published.tracking, self.account().arena().hasher());
-        let candidate = Candidate { database, entry, tracking, hasher, now: context.now };
+        let part = self.database(database).expect("the entry is in its table");
+        let candidate = Candidate {
+            #[cfg(test)]
+            database,
+            object: part.object_of(*entry),
+            tracking: &self.published.tracking,
+            #[cfg(test)]
+            hasher: self.account().arena().hasher(),
+            now: context.now,
+        };
         self.policy.rank(&candidate, context.random)
     }
 
@@ -435,12 +511,19 @@ impl Shard {
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
     fn evict_best(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Freed> {
+        let mut newcomer = None;
         while let Some(candidate) = self.eviction_pool.take() {
+            let hash = || choice.hasher.hash(&candidate.key);
+            if self.policy.observes && self.policy.is_new(candidate.database, hash()) {
+                newcomer.get_or_insert(candidate);
+                continue;
+            }
             if let Some(freed) = self.evict(&candidate, choice, context) {
                 return Some(freed);
             }
         }
-        None
+        // Where all that was looked at is new, any of it will do.
+        self.evict(&newcomer?, choice, context)
     }
 
     /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would

@@ -11,6 +11,7 @@ use effects::{Admission, EffectSink};
 use rdb::Version;
 
 use crate::eviction::SAMPLES_DEFAULT;
+use crate::eviction::adaptive::AdaptiveState;
 use crate::eviction::policy::EvictionPolicy;
 use crate::guard::Guard;
 use crate::key_waits::UnservedKeys;
@@ -40,6 +41,7 @@ pub struct Keyspace {
     /// What [`Keyspace::counters`] counts from.
     counters_from: Mutex<Counters>,
     pub(crate) eviction_policy: AtomicU8,
+    pub(crate) adaptive: Mutex<AdaptiveState>,
     pub(crate) eviction_samples: AtomicU32,
     pub(crate) eviction_tenacity: AtomicU32,
     /// Bytes of large entries that were evicted while small ones had been unused for longer.
@@ -82,6 +84,7 @@ impl Keyspace {
             shards,
             counters_from: Mutex::default(),
             eviction_policy: AtomicU8::new(EvictionPolicy::default().position()),
+            adaptive: Mutex::default(),
             eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
             eviction_tenacity: AtomicU32::new(TENACITY_DEFAULT),
             slab_debt: AtomicU64::new(0),

@@ -81,6 +81,7 @@ pub use effects::{
     StoredForm, WriteRefusal,
 };
 pub use encoding::EMBSTR_BYTES_MAX;
+pub use eviction::adaptive::CacheObjective;
 pub use eviction::policy::EvictionPolicy;
 pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;

@@ -461,7 +461,11 @@ impl Keyspace {
                 if !uses_holes || freed >= need.bytes {
                     break;
                 }
-                if self.compact(need) || self.clear(need.bytes, ReclaimBy::Evictions, context) {
+                // A larger hole than before is not enough here: the next step may make it smaller.
+                if self.slide_until_fits(need.bytes)
+                    || self.arena().give_back(need.bytes) >= need.bytes
+                    || self.clear(need.bytes, ReclaimBy::Evictions, context)
+                {
                     freed = freed.max(need.bytes);
                     break;
                 }
@@ -694,6 +698,11 @@ impl Keyspace {
     /// holes may change places for as long as anybody asks.
     fn slide(&self, bytes: u64) -> bool {
         let grade_before = self.arena().largest_hole_grade();
+        self.slide_until_fits(bytes) || self.arena().largest_hole_grade() > grade_before
+    }
+
+    /// Slides blocks until there is a hole of `bytes`, within one budget; returns whether there is.
+    fn slide_until_fits(&self, bytes: u64) -> bool {
         let mut budget = SlideBudget::new();
         while let Some(step) = self.arena().plan_slide(bytes, &mut budget) {
             let index = ShardIndex(step.owner.shard);
@@ -701,7 +710,7 @@ impl Keyspace {
                 budget.avoid(&step);
             }
         }
-        self.arena().extent_fits(bytes) || self.arena().largest_hole_grade() > grade_before
+        self.arena().extent_fits(bytes)
     }
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard

@@ -1,7 +1,7 @@
 //! Who is told of a change of a key: the sink of effects, sessions that watch the key or wait for
 //! it, and an eviction policy with memory of its own. Nobody who listens costs one branch each.
 
-use arena::ValueType;
+use arena::{AccessMark, ValueType};
 use base::Key;
 use effects::{Arguments, Cause, Change, Effect, EventClass};
 
@@ -9,21 +9,32 @@ use crate::eviction::policy::KeyEvent;
 use crate::write::KeyWriter;
 
 impl KeyWriter<'_> {
-    /// Tells the eviction policy, where it has memory of its own, by `event` how many bytes `key`
-    /// takes now.
+    /// Tells the eviction policy, where it has memory of its own, that `key` is there now.
     #[inline]
-    pub(crate) fn tell_size(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
+    pub(crate) fn tell_inserted(&self, key: &Key<'_>) {
         if self.shard.policy.observes {
-            self.tell_size_of(key, event);
+            self.tell_inserted_size(key);
         }
     }
 
-    #[cold]
-    fn tell_size_of(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
+    #[inline(never)]
+    fn tell_inserted_size(&self, key: &Key<'_>) {
         let part = self.shard.database(self.database).expect("a table with an entry exists");
         let id = part.table.find(key.hash, key.bytes).expect("the key is there");
-        let bytes = part.object(id).memory_bytes();
-        self.shard.tell_policy(self.database, key.hash, event(bytes));
+        let object = part.object(id);
+        let event = KeyEvent::Inserted(object.memory_bytes());
+        let own = self.shard.tell_policy(self.database, key.hash, object.mark(), event);
+        if let Some(mark) = own {
+            part.table.touch(id, mark);
+        }
+    }
+
+    /// Tells the eviction policy, where it has memory of its own, that of what `key` takes a part
+    /// of `before` bytes has become one of `after`.
+    #[inline]
+    pub(crate) fn tell_resized(&self, key: &Key<'_>, before: u64, after: u64) {
+        let event = KeyEvent::Resized(before, after);
+        self.shard.tell_policy(self.database, key.hash, AccessMark::default(), event);
     }
 
     /// Tells the sink and the watchers that `key` has changed and exists.

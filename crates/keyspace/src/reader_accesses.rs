@@ -118,13 +118,10 @@ impl Shard {
     /// Marks as used what `report` may mean: entries of the same bucket and tag.
     fn mark_accessed(&self, report: AccessReport, now: UnixMs) {
         if let Some(part) = self.database(report.database()) {
-            let tracking = &self.published.tracking;
             part.table.touch_alike(report.hash(), |entry| {
-                if self.policy.observes {
-                    let hash = self.key(entry.key()).hash;
-                    self.tell_policy(report.database(), hash, KeyEvent::Used(REPORT_PERIOD));
-                }
-                tracking.next_of(entry.mark(), now, REPORT_PERIOD)
+                let hash = if self.policy.observes { self.key(entry.key()).hash } else { 0 };
+                let object = part.object_of(*entry);
+                self.used(report.database(), hash, object, now, KeyEvent::Used(REPORT_PERIOD))
             });
         }
     }

@@ -299,11 +299,11 @@ impl WriteView<'_> {
         let mut writer = self.at(source);
         let id = writer.live(source.key).expect("it was there before");
         let part = writer.part();
-        let bytes = part.table.entry(id).memory_bytes();
+        let (bytes, mark) = (part.table.entry(id).memory_bytes(), part.table.entry(id).mark());
         let Some(detached) = part.table.detach(id, target.key.bytes) else { return Ok(false) };
         part.slots.remove(source.key.slot, bytes);
         let removed = KeyEvent::Removed(bytes, Cause::Command);
-        writer.shard.tell_policy(source.database, source.key.hash, removed);
+        writer.shard.tell_policy(source.database, source.key.hash, mark, removed);
         let mut writer = self.at(target);
         if let Some(id) = writer.live(target.key) {
             writer.remove_for_adoption(target.key, id);
@@ -312,7 +312,7 @@ impl WriteView<'_> {
         let id = part.table.adopt(target.key.hash, target.key.bytes, detached);
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(target.key.slot, bytes);
-        writer.shard.tell_policy(target.database, target.key.hash, KeyEvent::Inserted(bytes));
+        writer.tell_inserted(target.key);
         writer.shard.publish_counts(target.database);
         writer.appear(target.key);
         let writer = self.at(source);
@@ -433,10 +433,11 @@ impl KeyWriter<'_> {
     /// As [`KeyWriter::drop_entry`], of the entry at `id`, which is no stream.
     fn drop_entry_at(&mut self, key: &Key<'_>, id: EntryId, bytes: u64) {
         let part = self.part();
+        let mark = part.table.entry(id).mark();
         part.table.remove(id);
         part.slots.remove(key.slot, bytes);
         let removed = KeyEvent::Removed(bytes, Cause::Command);
-        self.shard.tell_policy(self.database, key.hash, removed);
+        self.shard.tell_policy(self.database, key.hash, mark, removed);
         self.shard.publish_counts(self.database);
     }
 
@@ -445,11 +446,12 @@ impl KeyWriter<'_> {
         let part = self.part();
         let object = part.object(id);
         let (bytes, handle) = (object.memory_bytes(), handle_of(&object));
+        let mark = object.mark();
         part.table.remove_for_adoption(id);
         part.slots.remove(key.slot, bytes);
         let collection = handle.map(|handle| part.store.take(handle));
         let removed = KeyEvent::Removed(bytes, Cause::Command);
-        self.shard.tell_policy(self.database, key.hash, removed);
+        self.shard.tell_policy(self.database, key.hash, mark, removed);
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }

@@ -12,7 +12,7 @@ use collections::{Limits, Rules};
 use effects::EffectSink;
 
 use crate::eviction::EvictionPool;
-use crate::eviction::policy::{EvictionPolicy, KeyEvent, ShardPolicy};
+use crate::eviction::policy::{EvictionPolicy, KeyEvent, Setup, ShardPolicy, Told};
 use crate::key_waits::{UnservedKeys, WaitTable};
 use crate::key_watches::WatchTable;
 use crate::memory_limit::MemoryAccount;
@@ -105,7 +105,7 @@ impl Shard {
             watches: WatchTable::default(),
             waits: WaitTable::default(),
             eviction_pool: EvictionPool::default(),
-            policy: ShardPolicy::new(EvictionPolicy::default()),
+            policy: ShardPolicy::new(EvictionPolicy::default(), &Setup { adaptive: None, seed: 0 }),
             expiry_database: DatabaseIndex(0),
             published,
             last_write_lsn: Lsn(0),
@@ -160,25 +160,55 @@ impl Shard {
     }
 
     /// Tells the eviction policy, where it has memory of its own, what happened to the key of
-    /// `hash` in `database`.
+    /// `hash` in `database`, whose entry has or had `mark`; returns the mark that it keeps, where
+    /// that is the policy's own.
     #[inline]
-    pub fn tell_policy(&self, database: DatabaseIndex, hash: u64, event: KeyEvent) {
-        if self.policy.observes {
-            self.policy.tell(database, hash, event, &self.account);
+    pub fn tell_policy(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+        event: KeyEvent,
+    ) -> Option<AccessMark> {
+        if !self.policy.observes {
+            return None;
         }
+        self.policy.tell(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
     }
 
-    /// Returns the mark of the entry of `hash` in `database` with `mark` once it is used at `now`.
+    /// Returns the mark of `object`, which is that of `hash` in `database`, once it is used at
+    /// `now` as `event` says.
     #[inline]
     pub fn used(
         &self,
         database: DatabaseIndex,
         hash: u64,
-        mark: AccessMark,
+        object: Object<'_>,
         now: UnixMs,
+        event: KeyEvent,
     ) -> AccessMark {
-        self.tell_policy(database, hash, KeyEvent::Used(1));
-        self.published.tracking.next(mark, now)
+        let mark = object.mark();
+        if self.policy.observes {
+            let told = Told { database, hash, mark, bytes: &|| object.memory_bytes() };
+            if let Some(own) = self.policy.tell(&told, event, &self.account) {
+                return own;
+            }
+        }
+        match event {
+            KeyEvent::Used(times) if times > 1 => self.published.tracking.next_of(mark, now, times),
+            _ => self.published.tracking.next(mark, now),
+        }
+    }
+
+    /// Tells the eviction policy, where it has memory of its own and has just been chosen, what
+    /// keys there are.
+    pub fn adopt_keys(&self) {
+        if self.policy.observes {
+            for (database, part) in self.databases() {
+                let SlotCount { keys, bytes } = part.slots.total();
+                self.policy.adopt(database, keys, bytes, &self.account);
+            }
+        }
     }
 
     /// Keeps `memory` for the next change of a small collection, and charges it.
@@ -493,6 +523,15 @@ impl SlotCounts {
         if let Some(count) = self.all.get(usize::from(self.position(slot))) {
             arena::prefetch_line(count);
         }
+    }
+
+    /// Returns the counts of all slots together.
+    pub fn total(&self) -> SlotCount {
+        let counts = self.few.iter().map(|(_, count)| count).chain(&self.all);
+        counts.fold(SlotCount::default(), |sum, count| SlotCount {
+            keys: sum.keys + count.keys,
+            bytes: sum.bytes + count.bytes,
+        })
     }
 
     /// Counts a new entry of `bytes`.

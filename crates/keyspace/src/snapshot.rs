@@ -171,7 +171,7 @@ impl Keyspace {
             queued_bytes: AtomicU64::new(0),
             was_flushed: AtomicBool::new(false),
             has_overflowed: AtomicBool::new(false),
-            tells_idle: policy.minds_uses() && !policy.counts_accesses(),
+            tells_idle: policy.dates_uses(),
         });
         let mut guard = self.lock_all();
         let (mut runs, mut last) = (false, Lsn(0));

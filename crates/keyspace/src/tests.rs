@@ -2,6 +2,7 @@
 
 mod access_reports;
 mod accounting;
+mod adaptive;
 mod atomicity;
 mod compact;
 mod expiry;

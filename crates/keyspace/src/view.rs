@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use arena::{Entry, HeldValue, ValueType};
+use arena::{AccessMark, Entry, HeldValue, ValueType};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs};
 
 use collections::{Rules, ScoreSource, Set, SortedSet};
@@ -244,10 +244,14 @@ impl<'g> ReadView<'g> {
     }
 
     /// Returns the counter of accesses of `entry`, which is that of `key`; `None` where the policy
-    /// does not have accesses counted.
+    /// does not have accesses counted. It is a logarithm, how fine the policy says.
     pub fn access_counter(&self, key: &Key<'_>, entry: &Entry<'_>) -> Option<u8> {
-        let tracking = &self.shards.shard(key.shard).published.tracking;
-        tracking.does_count().then(|| tracking.counter(entry.mark(), self.now))
+        let shard = self.shards.shard(key.shard);
+        let tracking = &shard.published.tracking;
+        match tracking.does_count() {
+            true => Some(tracking.counter(entry.mark(), self.now)),
+            false => shard.policy.frequency(entry.mark()),
+        }
     }
 
     /// Returns the shards that are held.
@@ -287,7 +291,8 @@ pub(crate) fn find<'s>(
     }
     if counts_access {
         // Written only when it has changed: a hot entry's line stays clean between.
-        part.table.touch(id, shard.used(database, key.hash, entry.mark(), now));
+        let object = part.object_of(entry);
+        part.table.touch(id, shard.used(database, key.hash, object, now, KeyEvent::Used(1)));
     }
     Some(entry)
 }
@@ -299,7 +304,7 @@ pub(crate) fn count_lookup(shard: &Shard, database: DatabaseIndex, key: &Key<'_>
         published.hits.add(1);
     } else {
         published.misses.add(1);
-        shard.tell_policy(database, key.hash, KeyEvent::Missed);
+        shard.tell_policy(database, key.hash, AccessMark::default(), KeyEvent::Missed);
     }
 }
 

@@ -386,8 +386,8 @@ impl<'p> KeyWriter<'p> {
             return;
         }
         let part = self.shard.database(self.database).expect("it has an entry");
-        let mark = part.table.entry(id).mark();
-        let mark = self.shard.used(self.database, key.hash, mark, self.now);
+        let object = part.object(id);
+        let mark = self.shard.used(self.database, key.hash, object, self.now, KeyEvent::Written);
         part.table.touch(id, mark);
     }
 
@@ -581,7 +581,7 @@ impl<'p> KeyWriter<'p> {
         let part = self.part();
         let object = part.object(id);
         let bytes = object.memory_bytes();
-        let handle = handle_of(&object);
+        let (handle, mark) = (handle_of(&object), object.mark());
         let was_stream = object.header().type_bits() == ValueType::Stream as u64;
         let is_free = part.table.remove(id);
         part.slots.remove(key.slot, bytes);
@@ -592,7 +592,7 @@ impl<'p> KeyWriter<'p> {
         let part = self.part();
         let collection = handle.map(|handle| part.store.take(handle));
         self.shard.publish_counts(self.database);
-        self.shard.tell_policy(self.database, key.hash, KeyEvent::Removed(bytes, cause));
+        self.shard.tell_policy(self.database, key.hash, mark, KeyEvent::Removed(bytes, cause));
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }
@@ -606,7 +606,7 @@ impl<'p> KeyWriter<'p> {
         let collection = part.store.take(handle);
         part.slots.resize(key.slot, collection.memory_bytes(), 0);
         self.shard.charge_growth(self.database);
-        self.tell_size(key, KeyEvent::Resized);
+        self.tell_resized(key, collection.memory_bytes(), 0);
         self.shard.retire(collection);
     }
 
@@ -749,7 +749,7 @@ impl<'p> KeyWriter<'p> {
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
-        self.tell_size(key, KeyEvent::Inserted);
+        self.tell_inserted(key);
         self.recorder.has_added = true;
         self.appear(key);
         Ok(())
@@ -768,11 +768,13 @@ impl<'p> KeyWriter<'p> {
         let part = self.shard.database(self.database);
         let mark = match found.zip(part) {
             Some((id, part)) => {
-                let mark = part.table.entry(id).mark();
+                let object = part.object(id);
+                let event = KeyEvent::Written;
+                let keeps = tracking.does_count() || self.shard.policy.owns_marks;
                 match self.counts_access {
-                    true => self.shard.used(self.database, key.hash, mark, self.now),
-                    false if tracking.does_count() => mark,
-                    false => tracking.next(mark, self.now),
+                    true => self.shard.used(self.database, key.hash, object, self.now, event),
+                    false if keeps => object.mark(),
+                    false => tracking.next(object.mark(), self.now),
                 }
             }
             None => tracking.first(self.now),
@@ -811,7 +813,7 @@ impl<'p> KeyWriter<'p> {
         part.slots.resize(key.slot, before, after);
         let has_new_size = before != after;
         if has_new_size || changed.is_err() {
-            self.tell_size(key, KeyEvent::Resized);
+            self.tell_resized(key, before, after);
         }
         (changed.map(drop), has_new_size)
     }

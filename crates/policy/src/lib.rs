@@ -27,7 +27,8 @@
 //! | a key is there that was not | [`ShardPolicy::insert`]; the entry keeps the mark |
 //! | a key is written over, grows or shrinks | [`ShardPolicy::write`]; the entry keeps the mark |
 //! | a key is deleted, expires or is renamed | [`ShardPolicy::remove`] |
-//! | all keys of the shard go at once, or of one database | [`ShardPolicy::clear`], [`ShardPolicy::forget_some`] |
+//! | all keys of the shard go at once | [`ShardPolicy::clear`] |
+//! | all keys of one of its databases do | [`ShardPolicy::forget_some`] |
 //! | keys are there that the policy has not seen | [`ShardPolicy::adopt`] |
 //! | a shard is about to compare values | [`ShardPolicy::refresh`] |
 //! | a key is evicted | [`ShardPolicy::evict`] |

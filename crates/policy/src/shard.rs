@@ -79,13 +79,7 @@ impl ShardPolicy {
     /// As [`ShardPolicy::hit`], for so many `times` that were reported at once; asks for the
     /// `bytes` only where the key is one of the few that are followed.
     #[inline]
-    pub fn hits(
-        &mut self,
-        hash: u64,
-        times: u32,
-        bytes: impl FnOnce() -> u64,
-        mark: Mark,
-    ) -> Mark {
+    pub fn hits(&mut self, hash: u64, times: u32, bytes: impl FnOnce() -> u64, mark: Mark) -> Mark {
         self.happened.lookups += times;
         self.happened.hits += times;
         self.pass(times);

@@ -19,7 +19,8 @@ type Shown = (&'static str, fn(&Embedded) -> String);
 
 /// What CONFIG GET shows, by Redis's names in their order. The embedding program sets it, CONFIG
 /// SET does not.
-const SHOWN: [Shown; 8] = [
+const SHOWN: [Shown; 9] = [
+    ("cache-objective", |it| locked(&it.tuning).objective.name().to_owned()),
     ("databases", |it| it.database_count().to_string()),
     ("enable-debug-command", |it| yes_or_no(it.allows_debug)),
     ("lfu-decay-time", |it| locked(&it.tuning).lfu_decay_minutes.to_string()),

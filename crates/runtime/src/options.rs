@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use arena::ArenaError;
 use collections::Limits;
-use keyspace::{EvictionPolicy, ExportVersion};
+use keyspace::{CacheObjective, EvictionPolicy, ExportVersion};
 
 /// What an instance is made with.
 #[derive(Clone, Debug)]
@@ -67,6 +67,8 @@ pub struct Tuning {
     pub maxmemory: u64,
     /// Which keys are evicted.
     pub policy: EvictionPolicy,
+    /// What the adaptive policies maximise.
+    pub objective: CacheObjective,
     /// How many keys are compared for each one that is evicted, 1 or more.
     pub samples: u32,
     /// How much of its time a write may spend on making room, `0..=100`.
@@ -86,6 +88,7 @@ impl Default for Tuning {
         Tuning {
             maxmemory: 0,
             policy: EvictionPolicy::NO_EVICTION,
+            objective: CacheObjective::Hits,
             samples: 5,
             tenacity: 10,
             lfu_log_factor: 10,

@@ -116,6 +116,7 @@ impl Runtime {
         keyspace.set_eviction_samples(tuning.samples);
         keyspace.set_eviction_tenacity(tuning.tenacity);
         keyspace.set_counter_rates(tuning.lfu_log_factor, tuning.lfu_decay_minutes);
+        keyspace.set_cache_objective(tuning.objective);
         keyspace.set_eviction_policy(tuning.policy);
         keyspace.set_collection_limits(tuning.collections);
         keyspace.set_export_version(tuning.export_version);

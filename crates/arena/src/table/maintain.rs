@@ -61,7 +61,12 @@ impl Table {
     /// # Panics
     /// When there are not that many.
     pub fn volatile_block(&self, position: u64) -> Option<(u64, BlockOwner)> {
-        let entry = self.volatile_entry(position);
+        self.owned_block(&self.volatile_entry(position))
+    }
+
+    /// Returns the block of `entry`, which is of this table, and who owns it; `None` where the
+    /// entry is small.
+    pub fn owned_block(&self, entry: &Entry<'_>) -> Option<(u64, BlockOwner)> {
         let descriptor = entry.reference();
         let owner = BlockOwner { descriptor, shard: self.shard.0, database: self.identity };
         entry.large_block().map(|block| (block, owner))

@@ -12,7 +12,9 @@ pub(crate) const ALLKEYS: Row = Row {
     marks: Marks::Counted,
     is_random: false,
     observes: false,
-    ranking: || Box::new(Lfu),
+    samples_min: 1,
+    block_samples_min: 1,
+    ranking: |_| Box::new(Lfu),
 };
 
 pub(crate) const VOLATILE: Row = Row { name: "volatile-lfu", scope: Scope::Volatile, ..ALLKEYS };
@@ -21,7 +23,7 @@ struct Lfu;
 
 impl Ranking for Lfu {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        let counter = candidate.tracking.counter(candidate.entry.mark(), candidate.now);
+        let counter = candidate.tracking.counter(candidate.object.mark(), candidate.now);
         u64::from(u8::MAX - counter) << AGE_BITS | age(candidate)
     }
 }

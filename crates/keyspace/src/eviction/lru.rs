@@ -11,7 +11,9 @@ pub(crate) const ALLKEYS: Row = Row {
     marks: Marks::Dated,
     is_random: false,
     observes: false,
-    ranking: || Box::new(Lru),
+    samples_min: 1,
+    block_samples_min: 1,
+    ranking: |_| Box::new(Lru),
 };
 
 pub(crate) const VOLATILE: Row = Row { name: "volatile-lru", scope: Scope::Volatile, ..ALLKEYS };
@@ -30,5 +32,5 @@ const AGE_MAX: u64 = (1 << AGE_BITS) - 1;
 
 /// Returns a number of [`AGE_BITS`] bits that is the higher the longer ago the last access was.
 pub(crate) fn age(candidate: &Candidate<'_>) -> u64 {
-    AGE_MAX - last_access(candidate.entry.mark(), candidate.now).min(AGE_MAX)
+    AGE_MAX - last_access(candidate.object.mark(), candidate.now).min(AGE_MAX)
 }

@@ -5,19 +5,24 @@
 //! told what happens, not when. `spared.rs` is no policy: it keeps a command's keys from going.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arena::Entry;
+use arena::{AccessMark, Entry};
+#[cfg(test)]
+use base::KeyHasher;
 use base::prng::Prng;
-use base::{DatabaseIndex, KeyHasher, UnixMs};
+use base::{DatabaseIndex, UnixMs};
 use effects::Cause;
 
 use crate::access_mark::Tracking;
+use crate::eviction::adaptive::{self, SharedPart};
 #[cfg(test)]
 use crate::eviction::recorded;
 use crate::eviction::{lfu, lru, random, ttl};
 use crate::keyspace::Keyspace;
 use crate::memory_limit::MemoryAccount;
+use crate::object::Object;
 use crate::published::DatabaseCounts;
 use crate::shard::is_expired;
 
@@ -33,8 +38,44 @@ pub(crate) struct Row {
     pub is_random: bool,
     /// The ranking has memory of its own, and is told what happens to keys.
     pub observes: bool,
+    /// A choice looks at so many keys at least, whatever maxmemory-samples says.
+    pub samples_min: u32,
+    /// As above, where large entries are wanted: nothing is remembered of these from one choice to
+    /// the next.
+    pub block_samples_min: u32,
     /// Returns the ranking of one shard.
-    pub ranking: fn() -> Box<dyn Ranking>,
+    pub ranking: fn(&Setup<'_>) -> Box<dyn Ranking>,
+}
+
+/// What the ranking of a shard is made of.
+pub(crate) struct Setup<'s> {
+    /// What the adaptive policy's rankings share, where it is in force.
+    pub adaptive: Option<&'s Arc<SharedPart>>,
+    /// A number that nobody outside knows.
+    pub seed: u64,
+}
+
+/// What memory there is for keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The memory limit; 0 is none.
+    pub maxmemory: u64,
+    /// The bytes in use.
+    pub used: u64,
+}
+
+impl Room {
+    /// Returns how many bytes of keys there are once memory is full, where there are `keys_bytes`
+    /// now; 0 without a limit. What the index and the allocators take grows with the keys, once
+    /// these take most of the memory.
+    pub fn capacity(self, keys_bytes: u64) -> u64 {
+        let Room { maxmemory, used } = self;
+        if used > maxmemory / 2 {
+            let scaled = u128::from(maxmemory) * u128::from(keys_bytes) / u128::from(used.max(1));
+            return u64::try_from(scaled).unwrap_or(u64::MAX);
+        }
+        maxmemory - (used - keys_bytes.min(used))
+    }
 }
 
 /// Which keys a policy may evict.
@@ -55,6 +96,8 @@ pub(crate) enum Marks {
     Dated,
     /// How often as well.
     Counted,
+    /// What the ranking itself keeps there: [`Ranking::see`] returns it.
+    Own,
 }
 
 /// Says which keys of one shard are evicted first. The holder of the shard calls it.
@@ -63,29 +106,69 @@ pub(crate) trait Ranking: Send {
     /// higher rank, below `u64::MAX`. As long as an entry is not used its rank does not fall.
     fn rank(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64;
 
-    /// Learns what happened to the key of this hash in `database`; only where the row says that the
-    /// ranking observes. It has not seen the keys that were there when the policy was chosen.
-    fn see(&mut self, _database: DatabaseIndex, _hash: u64, _event: KeyEvent) {}
+    /// Learns what happened to a key; only where the row says that the ranking observes. Returns
+    /// the mark that the entry keeps, where marks are the ranking's own and the key is there.
+    fn see(&mut self, _told: &Told<'_>, _event: KeyEvent) -> Option<AccessMark> {
+        None
+    }
+
+    /// Learns of so many keys of `database` and their bytes that were there when the policy was
+    /// chosen: it has not seen them come.
+    fn adopt(&mut self, _database: DatabaseIndex, _keys: u64, _bytes: u64) {}
+
+    /// Prepares for ranks that are compared with those of other shards.
+    fn begin_choice(&mut self, _room: Room) {}
+
+    /// Returns whether the key of this hash came so lately that it does not go yet.
+    fn is_new(&self, _database: DatabaseIndex, _hash: u64) -> bool {
+        false
+    }
+
+    /// Returns the salted hash of a key that is not new any more: if it is still there it is a
+    /// candidate of the next choice.
+    fn leave_window(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Returns how often the entry with `mark` is used, as a logarithm, where the ranking knows.
+    fn frequency(&self, _mark: AccessMark) -> Option<u8> {
+        None
+    }
 
     /// Returns the memory of its own, in bytes; it is counted in the memory limit.
     fn memory_bytes(&self) -> u64 {
         0
     }
+
+    /// Charges the memory that the rankings of all shards share.
+    fn recharge_shared(&self, _account: &MemoryAccount) {}
+}
+
+/// The key to which something happened.
+pub(crate) struct Told<'t> {
+    pub database: DatabaseIndex,
+    pub hash: u64,
+    /// What its entry remembers, or remembered.
+    pub mark: AccessMark,
+    /// Returns the bytes that it takes, where it was used or written over.
+    pub bytes: &'t dyn Fn() -> u64,
 }
 
 /// What happens to keys, for the policies that have memory of their own. The bytes of a key are
 /// those of its entry and its collection together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyEvent {
-    /// The key was read or written over, so many times: readers in other processes report but a
-    /// sample of their reads.
+    /// The key was read, so many times: readers in other processes report but a sample of their
+    /// reads.
     Used(u32),
+    /// The key was written over or changed.
+    Written,
     /// A lookup did not find the key, or found that it has expired.
     Missed,
     /// The key is there now, and takes so many bytes.
     Inserted(u64),
-    /// The key takes so many bytes now, perhaps as many as before.
-    Resized(u64),
+    /// Of the bytes of the key a part of so many has become one of so many.
+    Resized(u64, u64),
     /// The key has gone, with so many bytes: those that it took when its size was told last. A
     /// flush is not told key by key.
     Removed(u64, Cause),
@@ -98,18 +181,20 @@ pub(crate) enum KeyEvent {
 
 /// An entry that may be evicted.
 pub(crate) struct Candidate<'c> {
+    #[cfg(test)]
     pub database: DatabaseIndex,
-    pub entry: &'c Entry<'c>,
+    pub object: Object<'c>,
     pub tracking: &'c Tracking,
+    #[cfg(test)]
     pub hasher: &'c KeyHasher,
     pub now: UnixMs,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no policy of Redis's has memory of its own"))]
+#[cfg(test)]
 impl Candidate<'_> {
     /// Returns the database and the hash by which [`Ranking::see`] knows the key.
     pub fn identity(&self) -> (DatabaseIndex, u64) {
-        (self.database, self.hasher.key(self.entry.key()).hash)
+        (self.database, self.hasher.hash(self.object.key()))
     }
 }
 
@@ -135,7 +220,12 @@ impl EvictionPolicy {
     /// Keys with a time to live, the one that ends first.
     pub const VOLATILE_TTL: EvictionPolicy = EvictionPolicy(&ttl::VOLATILE);
 
-    /// All policies, in the order in which Redis names them.
+    /// Any key, the one that is worth least for what it takes.
+    pub const ADAPTIVE: EvictionPolicy = EvictionPolicy(&adaptive::ALLKEYS);
+    /// Keys with a time to live, the one that is worth least for what it takes.
+    pub const VOLATILE_ADAPTIVE: EvictionPolicy = EvictionPolicy(&adaptive::VOLATILE);
+
+    /// All policies, Redis's in the order in which it names them.
     pub const ALL: &[EvictionPolicy] = &[
         EvictionPolicy::VOLATILE_LRU,
         EvictionPolicy::VOLATILE_LFU,
@@ -145,6 +235,8 @@ impl EvictionPolicy {
         EvictionPolicy::ALLKEYS_LFU,
         EvictionPolicy::ALLKEYS_RANDOM,
         EvictionPolicy::NO_EVICTION,
+        EvictionPolicy::ADAPTIVE,
+        EvictionPolicy::VOLATILE_ADAPTIVE,
         #[cfg(test)]
         EvictionPolicy(&recorded::ALLKEYS),
     ];
@@ -168,6 +260,31 @@ impl EvictionPolicy {
     /// Returns whether it matters when or how often a key was used.
     pub(crate) fn minds_uses(self) -> bool {
         self.0.marks != Marks::Ignored || self.0.observes
+    }
+
+    /// Returns whether the marks of entries tell when they were used last.
+    pub(crate) fn dates_uses(self) -> bool {
+        self.0.marks == Marks::Dated
+    }
+
+    /// Returns whether it has memory of its own.
+    pub(crate) fn observes(self) -> bool {
+        self.0.observes
+    }
+
+    /// Returns whether it is the adaptive policy, of whatever keys.
+    pub(crate) fn is_adaptive(self) -> bool {
+        self.0.marks == Marks::Own
+    }
+
+    /// Returns how many keys a choice looks at where `configured` is maxmemory-samples.
+    pub(crate) fn samples(self, configured: u32) -> u32 {
+        if self.is_random() { 1 } else { configured.max(self.0.samples_min) }
+    }
+
+    /// Returns how many large entries a choice looks at.
+    pub(crate) fn block_samples(self, configured: u32) -> u32 {
+        if self.is_random() { 1 } else { configured.max(self.0.block_samples_min) }
     }
 
     /// Returns whether only keys with a time to live may go.
@@ -225,6 +342,8 @@ impl std::fmt::Debug for EvictionPolicy {
 pub(crate) struct ShardPolicy {
     /// Whether the ranking is told what happens to keys; asked at every lookup.
     pub observes: bool,
+    /// Whether marks of entries are the ranking's own.
+    pub owns_marks: bool,
     ranking: RefCell<Box<dyn Ranking>>,
     /// What is charged of the ranking's memory.
     charged_bytes: Cell<u64>,
@@ -232,31 +351,62 @@ pub(crate) struct ShardPolicy {
 
 impl ShardPolicy {
     /// Returns `policy`, which has seen nothing.
-    pub fn new(policy: EvictionPolicy) -> ShardPolicy {
-        let ranking = RefCell::new((policy.0.ranking)());
-        ShardPolicy { observes: policy.0.observes, ranking, charged_bytes: Cell::new(0) }
+    pub fn new(policy: EvictionPolicy, setup: &Setup<'_>) -> ShardPolicy {
+        let ranking = RefCell::new((policy.0.ranking)(setup));
+        let (observes, owns_marks) = (policy.0.observes, policy.0.marks == Marks::Own);
+        ShardPolicy { observes, owns_marks, ranking, charged_bytes: Cell::new(0) }
     }
 
     /// Returns how soon the candidate should go. What has expired goes first.
     pub fn rank(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64 {
-        match is_expired(candidate.entry, candidate.now) {
+        match is_expired(&candidate.object, candidate.now) {
             true => u64::MAX,
             false => self.ranking.borrow().rank(candidate, random),
         }
     }
 
-    /// Tells the ranking what happened to the key of `hash` in `database`, and charges what it
-    /// remembers.
-    #[cold]
+    /// Tells the ranking what happened to a key, and charges what it remembers. Returns the mark
+    /// that the entry keeps, where marks are the ranking's own.
+    #[inline(never)]
     pub fn tell(
         &self,
-        database: DatabaseIndex,
-        hash: u64,
+        told: &Told<'_>,
         event: KeyEvent,
         account: &MemoryAccount,
-    ) {
+    ) -> Option<AccessMark> {
         let mut ranking = self.ranking.borrow_mut();
-        ranking.see(database, hash, event);
+        let mark = ranking.see(told, event);
+        if !matches!(event, KeyEvent::Used(_) | KeyEvent::Written) {
+            self.charge(ranking.memory_bytes(), account);
+            ranking.recharge_shared(account);
+        }
+        mark
+    }
+
+    /// Tells the ranking that ranks are about to be compared.
+    pub fn begin_choice(&self, room: Room) {
+        self.ranking.borrow_mut().begin_choice(room);
+    }
+
+    /// Returns whether the key of `hash` in `database` came so lately that it does not go yet.
+    pub fn is_new(&self, database: DatabaseIndex, hash: u64) -> bool {
+        self.observes && self.ranking.borrow().is_new(database, hash)
+    }
+
+    /// Returns the salted hash of a key that is not new any more.
+    pub fn leave_window(&self) -> Option<u64> {
+        self.ranking.borrow_mut().leave_window()
+    }
+
+    /// Returns how often the entry with `mark` is used, as a logarithm, where the ranking knows.
+    pub fn frequency(&self, mark: AccessMark) -> Option<u8> {
+        if self.owns_marks { self.ranking.borrow().frequency(mark) } else { None }
+    }
+
+    /// Tells the ranking of so many keys of `database` that it has not seen come.
+    pub fn adopt(&self, database: DatabaseIndex, keys: u64, bytes: u64, account: &MemoryAccount) {
+        let mut ranking = self.ranking.borrow_mut();
+        ranking.adopt(database, keys, bytes);
         self.charge(ranking.memory_bytes(), account);
     }
 
@@ -286,14 +436,28 @@ impl Keyspace {
         let before = self.eviction_policy.swap(position, Ordering::Relaxed);
         for index in self.shard_indexes() {
             self.published(index).tracking.set_counts(policy.counts_accesses());
-            if before != position {
-                let mut guard = self.lock(index);
-                let shard = guard.shard_mut(index);
-                shard.policy.end(shard.account());
-                shard.policy = ShardPolicy::new(policy);
-            }
+        }
+        if before != position {
+            self.replace_rankings(policy);
         }
         self.want_access_reports();
+    }
+
+    /// Gives each shard a ranking of `policy` that has seen nothing. The caller holds no guard.
+    pub(crate) fn replace_rankings(&self, policy: EvictionPolicy) {
+        let (before, adaptive) = self.begin_adaptive(policy);
+        for index in self.shard_indexes() {
+            let seed = self.secret_hasher().hash(&index.0.to_le_bytes());
+            let setup = Setup { adaptive: adaptive.as_ref(), seed };
+            let mut guard = self.lock(index);
+            let shard = guard.shard_mut(index);
+            shard.policy.end(shard.account());
+            shard.policy = ShardPolicy::new(policy, &setup);
+            shard.adopt_keys();
+        }
+        if let Some(before) = before {
+            self.end_adaptive(&before);
+        }
     }
 
     /// Sets how seldom the counters of accesses grow (lfu-log-factor) and after how many minutes

@@ -10,7 +10,9 @@ pub(crate) const ALLKEYS: Row = Row {
     marks: Marks::Ignored,
     is_random: true,
     observes: false,
-    ranking: || Box::new(Random),
+    samples_min: 1,
+    block_samples_min: 1,
+    ranking: |_| Box::new(Random),
 };
 
 pub(crate) const VOLATILE: Row = Row { name: "volatile-random", scope: Scope::Volatile, ..ALLKEYS };

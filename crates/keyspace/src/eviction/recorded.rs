@@ -4,10 +4,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use arena::AccessMark;
 use base::DatabaseIndex;
 use base::prng::Prng;
 
-use crate::eviction::policy::{Candidate, KeyEvent, Marks, Ranking, Row, Scope};
+use crate::eviction::policy::{Candidate, KeyEvent, Marks, Ranking, Row, Scope, Told};
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-recorded",
@@ -15,7 +16,9 @@ pub(crate) const ALLKEYS: Row = Row {
     marks: Marks::Ignored,
     is_random: false,
     observes: true,
-    ranking: || Box::new(Recorded::default()),
+    samples_min: 1,
+    block_samples_min: 1,
+    ranking: |_| Box::new(Recorded::default()),
 };
 
 /// A notification: the database, the hash of the key, and what happened to it.
@@ -52,16 +55,18 @@ impl Ranking for Recorded {
         u64::MAX - 1 - self.keys[&candidate.identity()].last_use
     }
 
-    fn see(&mut self, database: DatabaseIndex, hash: u64, event: KeyEvent) {
+    fn see(&mut self, told: &Told<'_>, event: KeyEvent) -> Option<AccessMark> {
+        let Told { database, hash, .. } = *told;
         EVENTS.with_borrow_mut(|events| events.push((database, hash, event)));
         self.event_count += 1;
         let (key, last_use) = ((database, hash), self.event_count);
         match event {
-            KeyEvent::Used(_) => {
+            KeyEvent::Used(_) | KeyEvent::Written => {
                 self.keys.get_mut(&key).expect("it is inserted before").last_use = last_use;
             }
-            KeyEvent::Resized(bytes) => {
-                self.keys.get_mut(&key).expect("it is inserted before").bytes = bytes;
+            KeyEvent::Resized(before, bytes) => {
+                let known = self.keys.get_mut(&key).expect("it is inserted before");
+                known.bytes = (known.bytes + bytes).checked_sub(before).expect("it had that part");
             }
             KeyEvent::Inserted(bytes) => {
                 let known = self.keys.insert(key, Known { last_use, bytes });
@@ -83,6 +88,7 @@ impl Ranking for Recorded {
                 self.keys = all.map(|((of, hash), known)| ((other_of(of), hash), known)).collect();
             }
         }
+        None
     }
 
     fn memory_bytes(&self) -> u64 {

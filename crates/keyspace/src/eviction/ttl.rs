@@ -10,14 +10,16 @@ pub(crate) const VOLATILE: Row = Row {
     marks: Marks::Ignored,
     is_random: false,
     observes: false,
-    ranking: || Box::new(Ttl),
+    samples_min: 1,
+    block_samples_min: 1,
+    ranking: |_| Box::new(Ttl),
 };
 
 struct Ttl;
 
 impl Ranking for Ttl {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        let at = candidate.entry.expiry().map_or(i64::MAX, |at| at.0);
+        let at = candidate.object.expiry().map_or(i64::MAX, |at| at.0);
         i64::MAX.abs_diff(at).min(u64::MAX - 1)
     }
 }

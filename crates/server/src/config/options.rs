@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use command::ShutdownRequest;
-use keyspace::{EvictionPolicy, ExportVersion};
+use keyspace::{CacheObjective, EvictionPolicy, ExportVersion};
 use tracing::level_filters::LevelFilter;
 
 use super::kind::{
@@ -152,9 +152,14 @@ options! {
         /// What happens at maxmemory: writes are refused (`noeviction`), or keys go: any or only
         /// those with a time to live (`volatile`), the least recently used first (`lru`), the least
         /// frequently used (`lfu`), by chance (`random`), or those that end first (`ttl`). Where no
-        /// key may go, writes are refused.
+        /// key may go, writes are refused. `adaptive` (and `volatile-adaptive`) keeps what is used
+        /// most for the memory that it takes.
         policy: EvictionPolicy = "maxmemory-policy",
             Choice::<EvictionPolicy>::of_all(), "noeviction";
+        /// What the adaptive policies maximise: the share of lookups that find their key (`hits`),
+        /// or of the bytes that are found (`bytes`).
+        objective: CacheObjective = "cache-objective",
+            Choice::<CacheObjective>::of_all(), "hits";
         /// Keys among which a victim of eviction is chosen, 64 at most: a greater number is taken,
         /// and kept and shown as 64.
         samples: u32 = "maxmemory-samples",

@@ -1,7 +1,7 @@
 //! What follows from the options' typed values, and what they mean to the parts of the server.
 
 use collections::{Limits, ListLimit};
-use keyspace::{EvictionPolicy, ExportVersion};
+use keyspace::{CacheObjective, EvictionPolicy, ExportVersion};
 use runtime::{SweepOptions, Tuning};
 
 use super::kind::{Named, Share};
@@ -10,12 +10,20 @@ use super::options::{Collections, Instance, Memory, Process, Settings};
 impl Settings {
     /// Returns what the instance of the data follows.
     pub fn tuning(&self) -> Tuning {
-        let Memory { max_bytes, policy, samples, tenacity, lfu_log_factor, lfu_decay_minutes } =
-            self.memory;
+        let Memory {
+            max_bytes,
+            policy,
+            objective,
+            samples,
+            tenacity,
+            lfu_log_factor,
+            lfu_decay_minutes,
+        } = self.memory;
         Tuning {
             // Beyond all memory, so that sums with it hold.
             maxmemory: max_bytes.min(i64::MAX as u64),
             policy,
+            objective,
             samples,
             tenacity,
             lfu_log_factor,
@@ -141,6 +149,14 @@ impl Named for Allowed {
             Allowed::Everybody => "yes",
             Allowed::Local => "local",
         }
+    }
+}
+
+impl Named for CacheObjective {
+    const ALL: &'static [CacheObjective] = CacheObjective::ALL;
+
+    fn name(self) -> &'static str {
+        CacheObjective::name(self)
     }
 }
 

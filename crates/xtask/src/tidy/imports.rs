@@ -23,7 +23,7 @@ const ROWS: &[Row] = &[
     row("effects", &["base"]),
     row("wal", &["base"]),
     row("policy", &["base"]),
-    over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects"]),
+    over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects", "policy"]),
     Row {
         name: "command",
         may_use: &["base", "resp", "collections", "rdb", "keyspace"],

@@ -1,0 +1,274 @@
+//! The adaptive policy of the crate `policy`, attached to a shard: keys are worth how often they
+//! are used over what they take (`docs/internals/cache-policy.md`).
+//!
+//! Marks of entries are the policy's own. One that only tells a time, made before the policy was
+//! chosen, counts as that of a key that was used once, now. A mark of the `lfu` policies has the
+//! form of the policy's own: until the key is used again it means little. All shards share a clock,
+//! which goes on where the policy is chosen again, so that its marks of earlier stay true.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arena::AccessMark;
+use base::prng::Prng;
+use base::{DATABASE_COUNT_MAX, DatabaseIndex};
+use effects::Cause;
+use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
+
+use crate::eviction::policy::{
+    Candidate, EvictionPolicy, KeyEvent, Marks, Ranking, Room, Row, Scope, Setup, Told,
+};
+use crate::keyspace::Keyspace;
+use crate::memory_limit::MemoryAccount;
+
+pub(crate) const ALLKEYS: Row = Row {
+    name: "adaptive",
+    scope: Scope::All,
+    marks: Marks::Own,
+    is_random: false,
+    observes: true,
+    // A shard remembers the best of earlier samples: of the keys drawn for one that goes the best
+    // eighth goes in the end, which is about what the best of 16 is that are drawn anew.
+    samples_min: 8,
+    block_samples_min: policy::SAMPLES,
+    ranking: |setup| Box::new(Adaptive::new(setup)),
+};
+
+pub(crate) const VOLATILE: Row =
+    Row { name: "volatile-adaptive", scope: Scope::Volatile, ..ALLKEYS };
+
+/// What the hash of a key is mixed with for each database, so that a policy tells them apart.
+const DATABASE_SALT: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What the adaptive policy maximises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheObjective {
+    /// The share of lookups that find their key.
+    #[default]
+    Hits,
+    /// The share of bytes that are found.
+    Bytes,
+}
+
+impl CacheObjective {
+    /// All of them.
+    pub const ALL: &[CacheObjective] = &[CacheObjective::Hits, CacheObjective::Bytes];
+
+    /// Returns the name that cache-objective has.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheObjective::Hits => "hits",
+            CacheObjective::Bytes => "bytes",
+        }
+    }
+}
+
+/// The part of the policy that all shards share, and what is charged of its memory.
+pub(crate) struct SharedPart {
+    policy: Arc<Shared>,
+    charged_bytes: AtomicU64,
+}
+
+impl SharedPart {
+    fn recharge(&self, bytes: u64, account: &MemoryAccount) {
+        let before = self.charged_bytes.swap(bytes, Ordering::Relaxed);
+        if before != bytes {
+            account.recharge(before, bytes);
+        }
+    }
+}
+
+/// What a keyspace has of the policy while it is in force, and keeps while it is not.
+#[derive(Default)]
+pub(crate) struct AdaptiveState {
+    /// The clock of the policy when it was in force last.
+    clock: u64,
+    objective: CacheObjective,
+    shared: Option<Arc<SharedPart>>,
+}
+
+/// The policy of one shard.
+struct Adaptive {
+    shared: Arc<SharedPart>,
+    policy: ShardPolicy,
+    /// The keys of each database, and their bytes.
+    parts: [Part; DATABASE_COUNT_MAX],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    keys: u64,
+    bytes: u64,
+}
+
+impl Adaptive {
+    fn new(setup: &Setup<'_>) -> Adaptive {
+        let shared = setup.adaptive.expect("the policy that is chosen has its shared part").clone();
+        let policy = ShardPolicy::new(shared.policy.clone(), setup.seed);
+        Adaptive { shared, policy, parts: Default::default() }
+    }
+
+    fn part(&mut self, database: DatabaseIndex) -> &mut Part {
+        &mut self.parts[database.position()]
+    }
+
+    fn candidate(&self, mark: AccessMark, bytes: u64) -> policy::Candidate {
+        policy::Candidate { mark: self.mark_of(mark), bytes, cost: Cost::ONE }
+    }
+
+    fn mark_of(&self, mark: AccessMark) -> Mark {
+        match mark.counts {
+            true => Mark::from_word(mark.word),
+            false => Mark::first(self.policy.now()),
+        }
+    }
+
+    fn removed(&mut self, told: &Told<'_>, bytes: u64, cause: Cause) {
+        let part = self.part(told.database);
+        (part.keys, part.bytes) = (part.keys.saturating_sub(1), part.bytes.saturating_sub(bytes));
+        let hash = salted(told.database, told.hash);
+        let candidate = self.candidate(told.mark, bytes);
+        match cause {
+            Cause::Evicted => self.policy.evict(hash, candidate),
+            _ => self.policy.remove(hash, bytes, candidate.mark),
+        }
+    }
+}
+
+impl Ranking for Adaptive {
+    fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
+        let object = candidate.object;
+        self.policy.value(self.candidate(object.mark(), object.memory_bytes())).rank()
+    }
+
+    fn see(&mut self, told: &Told<'_>, event: KeyEvent) -> Option<AccessMark> {
+        let hash = salted(told.database, told.hash);
+        let mark = match event {
+            KeyEvent::Used(times) => {
+                let mark = self.mark_of(told.mark);
+                self.policy.hits(hash, times, told.bytes, mark)
+            }
+            KeyEvent::Written => {
+                let (mark, bytes) = (self.mark_of(told.mark), (told.bytes)());
+                self.policy.write(hash, bytes, bytes, mark)
+            }
+            KeyEvent::Inserted(bytes) => {
+                let part = self.part(told.database);
+                (part.keys, part.bytes) = (part.keys + 1, part.bytes + bytes);
+                self.policy.insert(hash, bytes)
+            }
+            KeyEvent::Missed => {
+                self.policy.miss(hash);
+                return None;
+            }
+            KeyEvent::Resized(before, bytes) => {
+                let part = self.part(told.database);
+                part.bytes = (part.bytes + bytes).saturating_sub(before);
+                self.policy.resize(before, bytes);
+                return None;
+            }
+            KeyEvent::Removed(bytes, cause) => {
+                self.removed(told, bytes, cause);
+                return None;
+            }
+            KeyEvent::Flushed => {
+                let part = std::mem::take(self.part(told.database));
+                self.policy.forget_some(part.keys, part.bytes);
+                return None;
+            }
+            KeyEvent::Swapped(other) => {
+                self.parts.swap(told.database.position(), other.position());
+                return None;
+            }
+        };
+        Some(AccessMark { word: mark.word(), counts: true })
+    }
+
+    fn adopt(&mut self, database: DatabaseIndex, keys: u64, bytes: u64) {
+        *self.part(database) = Part { keys, bytes };
+        self.policy.adopt(keys, bytes);
+    }
+
+    fn begin_choice(&mut self, room: Room) {
+        self.policy.refresh();
+        self.shared.policy.set_capacity(room.capacity(self.shared.policy.bytes()));
+    }
+
+    fn is_new(&self, database: DatabaseIndex, hash: u64) -> bool {
+        self.policy.is_new(salted(database, hash))
+    }
+
+    fn leave_window(&mut self) -> Option<u64> {
+        self.policy.leave_window()
+    }
+
+    fn frequency(&self, mark: AccessMark) -> Option<u8> {
+        Some(self.mark_of(mark).frequency(self.policy.now()))
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (size_of::<Adaptive>() - size_of::<ShardPolicy>()) as u64 + self.policy.memory_bytes()
+    }
+
+    fn recharge_shared(&self, account: &MemoryAccount) {
+        self.shared.recharge(self.shared.policy.memory_bytes(), account);
+    }
+}
+
+/// Returns the hash by which the policy knows the key of `hash` in `database`. Salting what it
+/// returns once more gives `hash` again.
+pub(crate) fn salted(database: DatabaseIndex, hash: u64) -> u64 {
+    hash ^ DATABASE_SALT.wrapping_mul(u64::from(database.0))
+}
+
+impl Keyspace {
+    /// Sets what the adaptive policy maximises: cache-objective. Where that is another objective
+    /// than before and the policy is in force, it begins anew, without ghosts; the marks of keys
+    /// stay. The caller holds no guard.
+    pub fn set_cache_objective(&self, objective: CacheObjective) {
+        let before = std::mem::replace(&mut self.adaptive_state().objective, objective);
+        if before != objective && self.eviction_policy().is_adaptive() {
+            self.replace_rankings(self.eviction_policy());
+        }
+    }
+
+    /// Returns what the policy of each shard begins with: for `policy` the part that all share is
+    /// made anew where it needs one. Discharges, once the shards have theirs, the one before.
+    pub(crate) fn begin_adaptive(
+        &self,
+        policy: EvictionPolicy,
+    ) -> (Option<Arc<SharedPart>>, Option<Arc<SharedPart>>) {
+        let mut state = self.adaptive_state();
+        let before = state.shared.take();
+        if let Some(before) = &before {
+            state.clock = before.policy.clock();
+        }
+        if policy.is_adaptive() {
+            let objective = match state.objective {
+                CacheObjective::Hits => Objective::Hits,
+                CacheObjective::Bytes => Objective::Bytes,
+            };
+            let seed = self.secret_hasher().hash(b"adaptive policy");
+            let shards = self.shard_count() as u32;
+            let policy = Shared::new(objective, self.maxmemory(), shards, seed);
+            let policy = Arc::new(policy.continuing(state.clock));
+            let shared = SharedPart { policy, charged_bytes: AtomicU64::new(0) };
+            shared.recharge(shared.policy.memory_bytes(), &self.account);
+            state.shared = Some(Arc::new(shared));
+        }
+        (before, state.shared.clone())
+    }
+
+    /// Discharges what `before` took, which no shard has any more.
+    pub(crate) fn end_adaptive(&self, before: &SharedPart) {
+        before.recharge(0, &self.account);
+    }
+
+    fn adaptive_state(&self) -> MutexGuard<'_, AdaptiveState> {
+        lock_state(&self.adaptive)
+    }
+}
+
+fn lock_state(state: &Mutex<AdaptiveState>) -> MutexGuard<'_, AdaptiveState> {
+    state.lock().expect("no holder of the policy's state panics")
+}

@@ -1,0 +1,198 @@
+//! The adaptive policy in a keyspace: what it keeps is what its simulation keeps, its memory is
+//! counted, and it may be chosen and left at any time.
+
+use base::prng::Prng;
+use policy::simulation::workloads::Workload;
+use policy::simulation::{AdaptiveCache, Attachment, Cache, Request, Setup, Trace, replay};
+
+use super::accounting::{assert_within, set_with_room_until};
+use super::*;
+use crate::{CacheObjective, EvictionPolicy, Expiry};
+
+/// The seed workload is made smaller by this factor, in the sizes of its values.
+const SCALE: u32 = 512;
+const LIMIT: u64 = limit(SCALE);
+
+const fn limit(scale: u32) -> u64 {
+    (2 << 30) / scale as u64
+}
+
+fn workload(name: &str, scale: u32) -> Trace {
+    let mut trace = Workload::of(name).expect("there is such a workload").make(47).trace;
+    trace.requests.iter_mut().for_each(|request| request.bytes /= scale);
+    trace
+}
+
+/// Serves a trace by a keyspace whose memory is limited.
+struct Served {
+    fixture: Fixture,
+    random: Prng,
+    number: i64,
+    /// The bytes of all keys from time to time, once memory is full.
+    key_bytes: Vec<u64>,
+}
+
+impl Served {
+    fn new(policy: EvictionPolicy, limit: u64) -> Served {
+        let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 16);
+        fixture.keyspace.set_sink(None);
+        fixture.keyspace.set_eviction_policy(policy);
+        fixture.keyspace.set_maxmemory(limit);
+        Served { fixture, random: Prng::new(5), number: 0, key_bytes: Vec::new() }
+    }
+
+    /// Returns the bytes of all keys in the second half, on average.
+    fn key_bytes_mean(&self) -> u64 {
+        self.key_bytes.iter().sum::<u64>() / self.key_bytes.len() as u64
+    }
+
+    /// Returns the bytes of all keys that are there.
+    fn key_bytes(&self) -> u64 {
+        let keyspace = &self.fixture.keyspace;
+        let of = |index| {
+            let mut guard = keyspace.lock(index);
+            let shard = guard.shard_mut(index);
+            shard.databases().map(|(_, part)| part.slots.total().bytes).sum::<u64>()
+        };
+        keyspace.shard_indexes().map(of).sum()
+    }
+}
+
+impl Cache for Served {
+    fn request(&mut self, Request { key, bytes, .. }: Request) -> bool {
+        self.number += 1;
+        if self.number % 5_000 == 0 && self.number >= 50_000 {
+            self.key_bytes.push(self.key_bytes());
+        }
+        let (name, now) = (format!("key:{key}"), later(self.number / 10));
+        if self.fixture.get(&name, now).is_some() {
+            return true;
+        }
+        let value = vec![b'v'; bytes as usize];
+        let set =
+            set_with_room_until(&self.fixture, &name, &value, Expiry::Clear, now, &mut self.random);
+        let keyspace = &self.fixture.keyspace;
+        set.unwrap_or_else(|need| {
+            panic!("{:?} at {}: {need:?}", keyspace.eviction_policy(), self.number)
+        });
+        false
+    }
+}
+
+/// Returns the hit rate of the second half in percent, and the cache.
+fn served(policy: EvictionPolicy, trace: &Trace, limit: u64) -> (f64, Served) {
+    let mut served = Served::new(policy, limit);
+    let outcome = replay(trace, &mut served, trace.requests.len() / 2);
+    assert_within(&served.fixture, limit);
+    (outcome.hit_rate() * 100.0, served)
+}
+
+/// Returns the hit rate of the policy's simulation in percent, in as many shards, where keys take
+/// `overhead` bytes beside their values.
+fn simulated(trace: &Trace, key_bytes: u64, overhead: u32) -> f64 {
+    let mut trace = trace.clone();
+    trace.requests.iter_mut().for_each(|request| request.bytes += overhead);
+    let setup =
+        Setup { capacity_bytes: key_bytes, key_count: trace.key_count, key_bytes: 1, seed: 11 };
+    let attachment = Attachment { shard_count: 16, ..Attachment::default() };
+    let mut cache = AdaptiveCache::new(&setup, attachment);
+    replay(&trace, &mut cache, trace.requests.len() / 2).hit_rate() * 100.0
+}
+
+#[test]
+fn adaptive_policy_keeps_what_its_simulation_keeps() {
+    // Values in slab pages, and values of extents.
+    for (name, scale, overhead, apart_max) in
+        [("seed", SCALE, 40, 4.0), ("seed", 32, 120, 4.0), ("seed-512k", 32, 120, 1.0)]
+    {
+        let (trace, limit) = (workload(name, scale), limit(scale));
+        let (lru, _) = served(EvictionPolicy::ALLKEYS_LRU, &trace, limit);
+        let (adaptive, cache) = served(EvictionPolicy::ADAPTIVE, &trace, limit);
+        let share = cache.key_bytes_mean() as f64 / limit as f64;
+        let simulated = simulated(&trace, cache.key_bytes_mean(), overhead);
+        let what = format!(
+            "{name} 1/{scale}: LRU {lru:.2}, adaptive {adaptive:.2}, simulated {simulated:.2}, {share:.3}"
+        );
+        println!("{what}");
+        assert!(adaptive > lru + 9.0, "{what}");
+        assert!((adaptive - simulated).abs() < apart_max, "{what}");
+    }
+}
+
+#[test]
+fn policy_memory_is_charged_bounded_and_given_back() {
+    let trace = workload("seed", SCALE);
+    let (_, Served { fixture, .. }) = served(EvictionPolicy::ADAPTIVE, &trace, LIMIT);
+    let keyspace = &fixture.keyspace;
+    let before = keyspace.private_bytes();
+    let count = keyspace.counts(DB0).keys;
+    keyspace.set_eviction_policy(EvictionPolicy::VOLATILE_ADAPTIVE);
+    keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
+    let took = before - keyspace.private_bytes();
+    println!("{took} bytes of {LIMIT}, for {count} keys");
+    // A 64th of the keys for ghosts, windows, and what shadows take of a cache as small as this.
+    assert!(took > 0 && took < LIMIT / 64 + LIMIT / 50 + (128 << 10), "{took} bytes");
+    assert_eq!(keyspace.counts(DB0).keys, count, "no key goes with a policy");
+    keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
+    assert_eq!(before - keyspace.private_bytes(), took);
+}
+
+#[test]
+fn marks_survive_another_policy_and_another_objective() {
+    let Served { fixture, .. } = Served::new(EvictionPolicy::ADAPTIVE, LIMIT);
+    let frequency = |name: &str| {
+        let key = fixture.key(name);
+        let guard = fixture.keyspace.lock(key.shard);
+        let view = guard.read(DB0, NOW);
+        view.access_counter(&key, &view.inspect(&key).expect("it is there"))
+    };
+    fixture.set("a", "value");
+    let once = frequency("a").expect("the policy knows it");
+    (0..100).for_each(|_| assert!(fixture.get("a", NOW).is_some()));
+    let often = frequency("a").expect("the policy knows it");
+    assert!((40..60).contains(&(often - once)), "100 uses are 6.7 octaves: {once} to {often}");
+    fixture.keyspace.set_cache_objective(CacheObjective::Bytes);
+    assert_eq!(frequency("a"), Some(often));
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    assert_eq!(frequency("a"), None);
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    assert_eq!(frequency("a"), Some(often));
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    fixture.get("a", NOW);
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    assert_eq!(frequency("a"), Some(once), "a mark of another form is that of a new key");
+}
+
+#[test]
+fn keys_that_were_there_before_the_policy_go_like_others() {
+    let trace = workload("seed", SCALE);
+    let mut served = Served::new(EvictionPolicy::ALLKEYS_LRU, LIMIT);
+    let (first, rest) = trace.requests.split_at(trace.requests.len() / 4);
+    for request in first {
+        served.request(*request);
+    }
+    served.fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    let rest = Trace { requests: rest.to_vec(), ..trace };
+    let outcome = replay(&rest, &mut served, rest.requests.len() / 2);
+    assert!(outcome.hit_rate() > 0.64, "{:.4}", outcome.hit_rate());
+    let keyspace = &served.fixture.keyspace;
+    for database in keyspace.databases() {
+        crate::Access::free(keyspace).flush_database(database, NOW);
+    }
+    assert_eq!(served.key_bytes(), 0);
+}
+
+#[test]
+fn objective_bytes_keeps_large_keys_too() {
+    let trace = workload("seed", SCALE);
+    let bytes_of = |objective| {
+        let mut served = Served::new(EvictionPolicy::ADAPTIVE, LIMIT);
+        served.fixture.keyspace.set_cache_objective(objective);
+        replay(&trace, &mut served, trace.requests.len() / 2)
+    };
+    let [hits, bytes] = [CacheObjective::Hits, CacheObjective::Bytes].map(bytes_of);
+    println!("{hits:?} {bytes:?}");
+    assert!(hits.hit_rate() > bytes.hit_rate());
+    assert!(bytes.byte_hit_rate() > hits.byte_hit_rate());
+}
