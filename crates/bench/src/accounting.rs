@@ -52,6 +52,18 @@ pub fn resident(id: u32) -> anyhow::Result<Resident> {
     Ok(Resident { total: kib("VmRSS")? * 1024, shared: kib("RssShmem")? * 1024 })
 }
 
+/// Returns the most resident memory that process `id` ever had (VmHWM), in bytes.
+///
+/// # Errors
+/// When there is no such process.
+pub fn peak_resident(id: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{id}/status");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(first_number).with_context(|| format!("{path} has no VmHWM"))?;
+    Ok(kib * 1024)
+}
+
 /// Returns the used_memory that the server at `wire` tells of.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use policy::simulation::trace_files::Format;
 use serde_json::json;
 
+use crate::cache::{self, Caches};
 use crate::cache_sim::{self, CacheSize, Contender, Simulation};
 use crate::churn::Churn;
 use crate::compare::Comparison;
@@ -56,6 +57,9 @@ enum Command {
     Small(SmallArguments),
     /// Starts Forebay and another server and compares how often their full caches have a key
     HitRate(HitRateArguments),
+    /// Starts Forebay, another server and memcached, each with as much memory as its process may
+    /// have, and compares the hit rates of the published workloads
+    Cache(CacheArguments),
     /// Replays a trace to simulated caches under several eviction policies and compares their hit
     /// rates; starts no server
     #[command(after_long_help = cache_sim::names_help())]
@@ -398,6 +402,31 @@ struct HitRateArguments {
 }
 
 #[derive(Args)]
+struct CacheArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// The memcached program
+    #[arg(long, default_value = "memcached")]
+    memcached: PathBuf,
+    /// Workloads: seed, seed-512k, seed-1k, zipf-keys
+    #[arg(long, value_delimiter = ',', default_values = cache::WORKLOADS)]
+    workloads: Vec<String>,
+    /// Contenders: adaptive (Forebay), allkeys-lru, allkeys-lfu, memcached
+    #[arg(long, value_delimiter = ',', default_values = cache::CONTENDERS)]
+    contenders: Vec<String>,
+    /// The part of each trace that is run, in percent
+    #[arg(long, default_value_t = 100)]
+    requests_percent: usize,
+    /// How many limits are tried for each contender, until its process has as much memory as it may
+    #[arg(long, default_value_t = 4)]
+    trials: u32,
+    #[arg(long, default_value_t = 47)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct CacheSimArguments {
     /// A file, or the name of a workload (--help lists them)
     trace: String,
@@ -559,6 +588,7 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
+        Command::Cache(arguments) => caches(arguments),
         Command::CacheSim(arguments) => cache_sim(arguments),
         Command::Reader(arguments) => Reads {
             server: demo::server(arguments.forebay.as_deref())?,
@@ -590,6 +620,21 @@ pub fn run() -> anyhow::Result<()> {
             server_process::keep(&folder, &program, &arguments)
         }
     }
+}
+
+fn caches(arguments: CacheArguments) -> anyhow::Result<()> {
+    Caches {
+        subject: arguments.servers.subject()?,
+        other: arguments.servers.other(),
+        memcached: ServerSpec::new(arguments.memcached),
+        workloads: arguments.workloads,
+        contenders: arguments.contenders,
+        requests_percent: arguments.requests_percent,
+        trials: arguments.trials,
+        seed: arguments.seed,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
 }
 
 fn cache_sim(arguments: CacheSimArguments) -> anyhow::Result<()> {

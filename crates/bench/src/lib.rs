@@ -4,7 +4,7 @@
 //! `key_distribution.rs`) and checks replies with `skim.rs`. `server_process.rs` starts servers and
 //! `accounting.rs` reads what they used. `compare.rs`, `memory_per_key.rs`,
 //! `memory_of_collections.rs`, `small.rs`, `churn.rs`, `memory_limits.rs`, `hit_rate.rs`,
-//! `one_sided_reads.rs` with `collection_reads.rs`, `kills.rs`, `local.rs`, `pipeline.rs`,
+//! `cache.rs`, `one_sided_reads.rs` with `collection_reads.rs`, `kills.rs`, `local.rs`, `pipeline.rs`,
 //! `instructions.rs` and `demo.rs` are the commands, `read_cost.rs` times one read for the last and
 //! `kill_and_restart.rs` ends it;
 //! `cache_sim.rs` simulates eviction policies without a server.
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod cache;
 pub mod cache_sim;
 pub mod churn;
 pub mod cli;

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use resp::Value;
 
+use crate::cache::memcached_wire::MemcachedWire;
 use crate::target::Target;
 use crate::wire::Wire;
 
@@ -80,9 +81,20 @@ impl ServerSpec {
         })
     }
 
-    /// The same for every server: one port, one socket, no persistence.
+    fn is_memcached(&self) -> bool {
+        self.program.file_name().is_some_and(|name| name == "memcached")
+    }
+
+    /// The same for every server: one port, one socket, no persistence. memcached listens on the
+    /// port alone.
     fn arguments(&self, folder: &Path, port: u16) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
+        if self.is_memcached() {
+            let port = port.to_string();
+            arguments.extend(["-p", &port, "-l", "127.0.0.1", "-U", "0"].map(OsString::from));
+            arguments.extend(self.options.iter().map(OsString::from));
+            return arguments;
+        }
         if self.program.file_name().is_some_and(|name| name == "forebay") {
             arguments.push("serve".into());
         }
@@ -147,7 +159,7 @@ impl ServerProcess {
         let id = line.trim().parse();
         let id = id.with_context(|| format!("{}: not started", spec.program.display()))?;
         let server = ServerProcess { keeper, id, port, folder };
-        server.wait_until_ready().with_context(|| server.log_end(&spec.name))?;
+        server.wait_until_ready(spec).with_context(|| server.log_end(&spec.name))?;
         Ok(server)
     }
 
@@ -186,15 +198,16 @@ impl ServerProcess {
         drop(self);
     }
 
-    fn wait_until_ready(&self) -> anyhow::Result<()> {
+    fn wait_until_ready(&self, spec: &ServerSpec) -> anyhow::Result<()> {
         let deadline = Instant::now() + START_WAIT_MAX;
-        for target in [self.tcp(), self.unix()] {
+        let is_memcached = spec.is_memcached();
+        let targets = if is_memcached { vec![self.tcp()] } else { vec![self.tcp(), self.unix()] };
+        for target in targets {
             loop {
-                let answer = Wire::connect(&target).and_then(|mut wire| wire.call(&[b"PING"]));
-                let answer = answer.and_then(|answer| match answer {
-                    Value::Error(text) if text.starts_with(b"LOADING") => bail!("it still loads"),
-                    other => Ok(other),
-                });
+                let answer = match is_memcached {
+                    true => MemcachedWire::connect(&target).and_then(|mut wire| wire.version()),
+                    false => ping(&target),
+                };
                 match answer {
                     Ok(_) => break,
                     Err(_) if Instant::now() < deadline && self.is_running() => {
@@ -252,6 +265,14 @@ pub fn keep(folder: &Path, program: &OsString, arguments: &[OsString]) -> anyhow
     };
     fs::remove_dir_all(folder)?;
     outcome.with_context(|| program.to_string_lossy().into_owned())
+}
+
+/// Has the server at `target` answer, once it has loaded what it keeps.
+fn ping(target: &Target) -> anyhow::Result<String> {
+    match Wire::connect(target)?.call(&[b"PING"])? {
+        Value::Error(text) if text.starts_with(b"LOADING") => bail!("it still loads"),
+        answer => Ok(format!("{answer:?}")),
+    }
 }
 
 fn new_folder() -> anyhow::Result<PathBuf> {

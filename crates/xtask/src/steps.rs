@@ -65,13 +65,14 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 12] = [
+const RECORDING: [&str; 13] = [
     "compare",
     "memory",
     "small",
     "churn",
     "limits",
     "hit-rate",
+    "cache",
     "cache-sim",
     "reader",
     "kills",
