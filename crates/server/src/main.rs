@@ -9,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use server::config::options::Network;
+use keyspace::EvictionPolicy;
+use server::config::options::{Memory, Network};
 use server::config::{self, CommandLine, Config, check, describe};
 use server::durability::restore;
 use server::import;
@@ -23,6 +24,7 @@ forebay: a Redis-compatible data store in shared memory
 
 Usage:
   forebay serve [redis.conf] [--option value ...] [-]   run a server; - reads standard input
+  forebay cache --memory BYTES [--option value ...]     run a bounded cache that adapts
   forebay import PATH [--to ADDRESS] [--replace]        send files of Redis to a server
   forebay config check [redis.conf] [--option ...] [-]  tell all that is wrong with a configuration
   forebay check DIR [--cut]                             tell what an append-only directory has
@@ -49,6 +51,17 @@ Usage:
   --help [OPTION]  print this, or what an option is
 
 'forebay options' lists the options, their defaults and what they do.
+";
+
+const CACHE_USAGE: &str = "\
+forebay cache: run a cache that keeps what is used most for the memory that it takes
+
+Usage:
+  forebay cache --memory BYTES [redis.conf] [--option value ...] [-]
+
+  --memory BYTES   the most memory that data and buffers take, as in 2gb: maxmemory
+
+The rest is what 'forebay serve' takes, with maxmemory-policy adaptive where nothing else is said.
 ";
 
 const DROP_IN_USAGE: &str = "\
@@ -120,6 +133,7 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
             options: rest.to_vec(),
             defaults: Config::default(),
         }),
+        "cache" => run_cache(program, arguments, rest),
         "config" => run_config(rest),
         "check" => check_log(rest),
         "restore" if rest.is_empty() || is_help(rest) => print(restore::USAGE),
@@ -142,6 +156,30 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs a server with the options of a bounded cache.
+fn run_cache(program: &str, arguments: &[String], options: &[String]) -> ExitCode {
+    let (memory, rest) = match options {
+        [option, bytes, rest @ ..] if option == "--memory" => (bytes, rest),
+        _ if is_help(options) => return print(CACHE_USAGE),
+        _ => {
+            eprint!("{CACHE_USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut defaults = Config::default();
+    defaults.assume(Memory::policy(), EvictionPolicy::ADAPTIVE.name());
+    // A file stands first, and what follows wins over it.
+    let has_file = rest.first().is_some_and(|first| first == "-" || !first.starts_with('-'));
+    let (file, rest) = rest.split_at(usize::from(has_file));
+    let limit = ["--maxmemory".to_owned(), memory.clone()];
+    serve::run(Launch {
+        program: program.to_owned(),
+        arguments: arguments.to_vec(),
+        options: [file, &limit, rest].concat(),
+        defaults,
+    })
 }
 
 const NO_SENTINEL: &str = "Forebay does not run as a sentinel";
