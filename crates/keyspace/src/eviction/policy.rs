@@ -241,6 +241,9 @@ impl EvictionPolicy {
         EvictionPolicy(&recorded::ALLKEYS),
     ];
 
+    /// The policies of Redis.
+    pub const OF_REDIS: &[EvictionPolicy] = EvictionPolicy::ALL.split_at(8).0;
+
     /// Returns the name, Redis's where it is one of Redis's.
     pub const fn name(self) -> &'static str {
         self.0.name
@@ -481,6 +484,11 @@ impl Keyspace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn redis_policies_are_those_before_the_adaptive_ones() {
+        assert_eq!(EvictionPolicy::OF_REDIS.last(), Some(&EvictionPolicy::NO_EVICTION));
+    }
 
     #[test]
     fn names_tell_what_policies_do() {

@@ -162,6 +162,7 @@ impl Named for CacheObjective {
 
 impl Named for EvictionPolicy {
     const ALL: &'static [EvictionPolicy] = EvictionPolicy::ALL;
+    const TOLD: &'static [EvictionPolicy] = EvictionPolicy::OF_REDIS;
 
     fn name(self) -> &'static str {
         EvictionPolicy::name(self)

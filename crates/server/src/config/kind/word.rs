@@ -62,6 +62,8 @@ impl Typed<&'static str> for OneOf {
 pub trait Named: Copy + std::fmt::Debug + Sync + 'static {
     /// The values, in the order in which they are told.
     const ALL: &'static [Self];
+    /// Those that the refusal of another value names: as in Redis, where Redis has the option.
+    const TOLD: &'static [Self] = Self::ALL;
 
     /// Returns its name.
     fn name(self) -> &'static str;
@@ -85,7 +87,8 @@ impl<T: Named> Choice<T> {
 impl<T: Named> Kind for Choice<T> {
     fn canonical(&self, arguments: &[String], _: &str) -> Result<String, String> {
         let names = Self::names();
-        chosen(only(arguments)?, &names).ok_or_else(|| one_of(&names))
+        let told = || T::TOLD.iter().map(|value| value.name()).collect::<Vec<_>>();
+        chosen(only(arguments)?, &names).ok_or_else(|| one_of(&told()))
     }
 
     fn values(&self) -> String {
