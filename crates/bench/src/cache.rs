@@ -1,10 +1,10 @@
 //! The hit rate of caches with equal process memory, over the wire: the published workloads against
 //! Forebay's adaptive policy, redis-server's LRU and LFU, and memcached.
 //!
-//! A request is a lookup, and a write where that found nothing. Each server gets the memory limit at
-//! which the most memory that its process ever had (VmHWM) is just below a bound that is the same
-//! for all, so that every byte counts: index, ghosts, buffers, what an allocator wastes. Values are
-//! random bytes. The second half of the requests is counted.
+//! A request is a lookup, and a write where that found nothing. Each server gets the memory limit
+//! at which the most memory that its process ever had (VmHWM) is just below a bound that is the
+//! same for all, so that every byte counts: index, ghosts, buffers, what an allocator wastes.
+//! Values are random bytes. The second half of the requests is counted.
 
 use std::path::PathBuf;
 

@@ -111,7 +111,8 @@ fn adaptive_policy_keeps_what_its_simulation_keeps() {
         let share = cache.key_bytes_mean() as f64 / limit as f64;
         let simulated = simulated(&trace, cache.key_bytes_mean(), overhead);
         let what = format!(
-            "{name} 1/{scale}: LRU {lru:.2}, adaptive {adaptive:.2}, simulated {simulated:.2}, {share:.3}"
+            "{name} 1/{scale}: LRU {lru:.2}, adaptive {adaptive:.2}, \
+             simulated {simulated:.2}, {share:.3} of the limit"
         );
         println!("{what}");
         assert!(adaptive > lru + 9.0, "{what}");
