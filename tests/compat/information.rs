@@ -89,6 +89,11 @@ const OWN: &[&str] = &[
     "busy_poll_hits",
     "used_memory_extents_reserved",
     "values_received_in_place",
+    "leases",
+    "lease_grants",
+    "lease_fills",
+    "lease_voids",
+    "lease_expiries",
     "# Shm",
 ];
 

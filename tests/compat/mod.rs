@@ -13,6 +13,7 @@ mod geo;
 mod information;
 mod large_sets;
 mod large_values;
+mod leases;
 mod memory_usage;
 mod migrations;
 mod observation;

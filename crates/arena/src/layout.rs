@@ -40,7 +40,7 @@
 //!
 //! Entry header, one word (bit 0 is the lowest):
 //! ```text
-//! 0  4 type | 4 4 encoding | 8 TTL | 9 2 lease | 11 cold | 12 large | 13 long
+//! 0  4 type | 4 4 encoding | 8 TTL | 9 2 zero | 11 cold | 12 large | 13 long
 //! 14 1 mark counts | 15 1 roomy | 16 32 mark | 48 8 key length | 56 8 value length
 //! ```
 //! A roomy small entry has an item that is larger than it needs (`item_bytes`), so that its value
@@ -60,6 +60,11 @@
 //! header | [long: key length u32, value length u32] | [TTL: expiry ms | volatile position]
 //!        | key | value
 //! ```
+//! The volatile position is the entry's place among those that expire, in the low 40 bits, which
+//! means something to the owner alone. Above it is the grace, for how long the value may be read as
+//! a stale one once its time has passed: 20 bits of a number, 4 bits of the power of two that it
+//! counts, in milliseconds. To a reader in another process what has expired is absent.
+//!
 //! Large entry: its reference leads to a descriptor of two words, which never moves:
 //! ```text
 //! header (large, lengths zero) | location
@@ -222,6 +227,52 @@ pub enum Encoding {
     Listpack = 5,
     /// No string: the value begins with an intset of Redis.
     Intset = 6,
+}
+
+/// For how long a value may be read as a stale one once its time has passed. What is not a multiple
+/// of the unit that the length has is rounded up: up to 17 minutes each millisecond counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grace(u32);
+
+impl Grace {
+    /// The longest, in milliseconds: about 397 days.
+    pub const MS_MAX: u64 = ((1 << Grace::NUMBER_BITS) - 1) << Grace::SHIFT_MAX;
+    const NUMBER_BITS: u32 = 20;
+    const SHIFT_MAX: u32 = 15;
+    const POSITION_BITS: u32 = 40;
+    const POSITION: u64 = (1 << Grace::POSITION_BITS) - 1;
+
+    /// Returns the shortest grace that is no shorter than `ms`.
+    ///
+    /// # Panics
+    /// When `ms` is above [`Grace::MS_MAX`].
+    pub fn at_least(ms: u64) -> Grace {
+        assert!(ms <= Grace::MS_MAX, "the caller has looked");
+        let fits = |shift: &u32| ms.div_ceil(1 << shift) < 1 << Grace::NUMBER_BITS;
+        let shift = (0..=Grace::SHIFT_MAX).find(fits).expect("the longest fits");
+        Grace((ms.div_ceil(1 << shift) as u32) << 4 | shift)
+    }
+
+    /// Returns the length in milliseconds; 0 is none.
+    pub fn ms(self) -> u64 {
+        u64::from(self.0 >> 4) << (self.0 & 0xF)
+    }
+
+    /// Returns the grace beside a volatile position in `word`.
+    pub(crate) fn beside(word: u64) -> Grace {
+        Grace((word >> Grace::POSITION_BITS) as u32)
+    }
+
+    /// Returns the volatile position in `word`.
+    pub(crate) fn position_in(word: u64) -> u64 {
+        word & Grace::POSITION
+    }
+
+    /// Returns the word of `position` and this grace.
+    pub(crate) fn with_position(self, position: u64) -> u64 {
+        debug_assert_eq!(position & !Grace::POSITION, 0, "there are fewer entries");
+        u64::from(self.0) << Grace::POSITION_BITS | position
+    }
 }
 
 /// What an entry remembers of its accesses: a word whose meaning is its caller's, in one of two
@@ -498,6 +549,24 @@ mod tests {
                 assert!(home_bucket(hash, count) < count);
             }
         }
+    }
+
+    #[test]
+    fn grace_is_exact_while_short_and_never_shorter_than_asked() {
+        for ms in [0, 1, 999, 3_600, 1_048_574, 1_048_575] {
+            assert_eq!(Grace::at_least(ms).ms(), ms);
+        }
+        for shift in 0..35 {
+            for ms in [(1_u64 << shift) - 1, 1 << shift, (1 << shift) + 1] {
+                let grace = Grace::at_least(ms.min(Grace::MS_MAX));
+                assert!(grace.ms() >= ms && grace.ms() - ms <= ms >> 19, "{ms}");
+                assert_eq!(Grace::at_least(grace.ms()), grace, "it is its own round number");
+                let word = grace.with_position(0xAB_CDEF_0123);
+                assert_eq!(Grace::beside(word), grace);
+                assert_eq!(Grace::position_in(word), 0xAB_CDEF_0123);
+            }
+        }
+        assert_eq!(Grace::at_least(Grace::MS_MAX).ms(), Grace::MS_MAX);
     }
 
     #[test]

@@ -37,7 +37,7 @@ use crate::arena::Arena;
 use crate::atomic_copy::{copy_block, store_bytes};
 use crate::bucket::{Bucket, Next};
 use crate::layout::{
-    AccessMark, BUCKETS_PER_BLOCK, Encoding, Header, LINE_BYTES, ValueType, home_bucket,
+    AccessMark, BUCKETS_PER_BLOCK, Encoding, Grace, Header, LINE_BYTES, ValueType, home_bucket,
     small_entry_bytes, table_header, table_header_offset, tag_of,
 };
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom};
@@ -543,6 +543,7 @@ impl Table {
             home.begin(Rule::OddWhileOverwriting);
             self.memory.word(self.expiry_word(id.reference)).store(at.0 as u64, Ordering::Relaxed);
             home.end(Rule::OddWhileOverwriting);
+            self.set_grace(id, Grace::default());
             return Ok(id);
         }
         if header.has_ttl() == expiry.is_some() {
@@ -571,6 +572,18 @@ impl Table {
     #[inline]
     pub fn prefetch_page(&self, id: EntryId) {
         prefetch(self.memory.pointer(page_of(id.reference)));
+    }
+
+    /// Sets for how long the value of the entry at `id` may be read as a stale one once its time
+    /// has passed, where it has one. No other change of a time or of a whole value leaves a grace.
+    pub fn set_grace(&mut self, id: EntryId, grace: Grace) {
+        if self.entry(id).header().has_ttl() {
+            let word = self.memory.word(self.expiry_word(id.reference) + 8);
+            let before = word.load(Ordering::Relaxed);
+            if Grace::beside(before) != grace {
+                word.store(grace.with_position(Grace::position_in(before)), Ordering::Relaxed);
+            }
+        }
     }
 
     /// Removes the entry at `id`. Returns whether its memory is free: a block that a reader holds

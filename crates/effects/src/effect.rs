@@ -116,6 +116,15 @@ pub enum Effect<'a> {
         /// When.
         at: UnixMs,
     },
+    /// As [`Effect::ExpireAt`], and for so long behind that time the value may be read as a stale
+    /// one, until the key is gone.
+    ExpireStaleAt {
+        key: &'a [u8],
+        /// When.
+        at: UnixMs,
+        /// For how long, in milliseconds.
+        grace_ms: u64,
+    },
     /// The key no longer expires.
     Persist { key: &'a [u8] },
     /// A command on one key, whose row says that its requests are effects: it asks neither time nor
@@ -176,6 +185,7 @@ impl<'a> Effect<'a> {
             | Effect::Restore { key, .. }
             | Effect::Delete { key }
             | Effect::ExpireAt { key, .. }
+            | Effect::ExpireStaleAt { key, .. }
             | Effect::Persist { key }
             | Effect::Command { key, .. }
             | Effect::Move { key, .. } => (Some(key), None),

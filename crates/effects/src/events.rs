@@ -106,7 +106,9 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
             }
             Cause::Evicted => vec![here(EventClass::Evicted, "evicted", key)],
         },
-        Effect::ExpireAt { key, .. } => vec![generic("expire", key)],
+        Effect::ExpireAt { key, .. } | Effect::ExpireStaleAt { key, .. } => {
+            vec![generic("expire", key)]
+        }
         Effect::Persist { key } => vec![generic("persist", key)],
         Effect::Rename { source, target } => {
             vec![generic("rename_from", source), generic("rename_to", target)]

@@ -75,6 +75,7 @@ mod kind {
     pub const SWAP_DATABASES: u8 = 16;
     pub const RESTORE: u8 = 17;
     pub const RESTORE_UNTIL: u8 = 18;
+    pub const EXPIRE_STALE_AT: u8 = 19;
 }
 
 /// Takes the record of each write, in the order in which writes that touch the same key happened.
@@ -249,6 +250,10 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
         Effect::ExpireAt { key, at } => {
             put(&[key, &at.0.to_le_bytes()]);
             kind::EXPIRE_AT
+        }
+        Effect::ExpireStaleAt { key, at, grace_ms } => {
+            put(&[key, &at.0.to_le_bytes(), &grace_ms.to_le_bytes()]);
+            kind::EXPIRE_STALE_AT
         }
         Effect::Persist { key } => {
             put(&[key]);
@@ -547,6 +552,7 @@ fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
         },
         kind::DELETE => Effect::Delete { key: rest.next()? },
         kind::EXPIRE_AT => Effect::ExpireAt { key: rest.next()?, at: time(rest.next()?)? },
+        kind::EXPIRE_STALE_AT => read_stale_expiry(&mut rest)?,
         kind::PERSIST => Effect::Persist { key: rest.next()? },
         kind::COMMAND => {
             let (key, name) = (rest.next()?, str::from_utf8(rest.next()?).ok()?);
@@ -571,6 +577,14 @@ fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
         _ => return None,
     };
     matches!(rest, Arguments::Encoded([])).then_some(effect)
+}
+
+/// Reads an [`Effect::ExpireStaleAt`].
+fn read_stale_expiry<'a>(arguments: &mut Arguments<'a>) -> Option<Effect<'a>> {
+    let key = arguments.next()?;
+    let [at, grace_ms] = [arguments.next()?, arguments.next()?]
+        .map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    Some(Effect::ExpireStaleAt { key, at: UnixMs(at? as i64), grace_ms: grace_ms? })
 }
 
 /// Returns the argument at the start of `bytes`, and what is behind it; none where it is not whole.
@@ -651,6 +665,7 @@ mod tests {
             },
             Effect::Delete { key },
             Effect::ExpireAt { key, at },
+            Effect::ExpireStaleAt { key, at, grace_ms: 60_000 },
             Effect::Persist { key },
             Effect::Command { name: "RPUSH", key, arguments: Arguments::Slices(&parts) },
             Effect::Rename { source: key, target: &other },

@@ -77,7 +77,8 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) {
             put_restore(key, payload, expires_at, last_use, out);
         }
         Effect::Delete { key } => put(&[b"DEL", key]),
-        Effect::ExpireAt { key, at } => {
+        // Redis keeps no value behind its time.
+        Effect::ExpireAt { key, at } | Effect::ExpireStaleAt { key, at, .. } => {
             put(&[b"PEXPIREAT", key, IntegerText::new(at.0).as_bytes()]);
         }
         Effect::Persist { key } => put(&[b"PERSIST", key]),
@@ -178,6 +179,10 @@ mod tests {
             (Effect::MakeText { key }, "*3 $11 INCRBYFLOAT $1 k $1 0 "),
             (Effect::Delete { key }, "*2 $3 DEL $1 k "),
             (Effect::ExpireAt { key, at: UnixMs(5) }, "*3 $9 PEXPIREAT $1 k $1 5 "),
+            (
+                Effect::ExpireStaleAt { key, at: UnixMs(5), grace_ms: 7 },
+                "*3 $9 PEXPIREAT $1 k $1 5 ",
+            ),
             (Effect::Persist { key }, "*2 $7 PERSIST $1 k "),
             (
                 Effect::Command {

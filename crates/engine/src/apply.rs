@@ -200,10 +200,9 @@ impl Applier {
                 true
             }
             Effect::Delete { key } => guard.write(database, NO_TIME).remove(&hash(key)),
-            Effect::ExpireAt { key, at } => {
-                guard.write(database, NO_TIME).set_expiry(&hash(key), at)?
-            }
-            Effect::Persist { key } => guard.write(database, NO_TIME).persist(&hash(key))?,
+            effect @ (Effect::ExpireAt { key, .. }
+            | Effect::ExpireStaleAt { key, .. }
+            | Effect::Persist { key }) => set_time(guard, database, &hash(key), effect)?,
             Effect::Rename { source, target } => {
                 guard.write(database, NO_TIME).rename(&hash(source), &hash(target))?
             }
@@ -246,10 +245,26 @@ impl Applier {
             admits_writes: true,
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),
+            session: 0,
         };
         self.replies.clear();
         let mut reply = Reply::new(&mut self.replies, Protocol::Resp2);
         handler(&mut context, Args::new(request.view(), &keys), &mut reply)
+    }
+}
+
+/// Makes `key` expire as `effect` says; returns whether there was anything to change.
+fn set_time(
+    guard: &mut Guard<'_>,
+    database: DatabaseIndex,
+    key: &Key<'_>,
+    effect: Effect<'_>,
+) -> Result<bool, NeedRoom> {
+    let mut view = guard.write(database, NO_TIME);
+    match effect {
+        Effect::ExpireAt { at, .. } => view.set_expiry(key, at),
+        Effect::ExpireStaleAt { at, grace_ms, .. } => view.set_stale_expiry(key, at, grace_ms),
+        _ => view.persist(key),
     }
 }
 

@@ -20,8 +20,8 @@ use command::{
     Unfinished, Wait, Wake,
 };
 use keyspace::{
-    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, ServedReply, SessionWakeup, WaitState,
-    Waiter,
+    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, ServedReply, SessionWakeup, WaitEnd,
+    WaitState, Waiter,
 };
 use resp::{Output, OwnedRequest, Protocol, Reply, RequestView};
 
@@ -51,6 +51,7 @@ pub(crate) struct BlockedRequest {
     key_count: usize,
     /// The names of the keys that are waited for.
     names: Arc<AwaitedNames>,
+    end: WaitEnd,
 }
 
 /// What came of running a request for a session that waits.
@@ -105,6 +106,7 @@ impl BlockedRequest {
             positions,
             key_count,
             names: Arc::new(names),
+            end: wait.end,
         }
     }
 
@@ -119,7 +121,8 @@ impl BlockedRequest {
 
     /// Returns whether it may take what another session that waits would get otherwise.
     fn takes(&self) -> bool {
-        self.command.is(Flags::WRITE)
+        // Who waits for the right to fill a key takes it from nobody, and the value from none.
+        self.command.is(Flags::WRITE) && self.end != WaitEnd::KeyOrLease
     }
 
     fn memory_bytes(&self) -> usize {
@@ -273,7 +276,7 @@ impl Runner<'_, '_, '_, '_> {
             keys,
             names: &names,
             value_type: wait.value_type,
-            ends_with_key: wait.ends_with_key,
+            end: wait.end,
             request: Box::new(blocked),
             bytes,
         };
@@ -335,8 +338,9 @@ fn serve_keys(
     bytes_left: &mut usize,
 ) {
     for key in ready.iter() {
-        let mut place = None;
-        while let Some((next, waiter)) = guard.next_waiter(key, place, execution.now) {
+        // Once one of those who wait for the right to fill the key waits on, so do all of them.
+        let (mut place, mut is_leased) = (None, false);
+        while let Some((next, waiter)) = guard.next_waiter(key, place, is_leased, execution.now) {
             place = Some(next);
             let mut state = waiter.state();
             match *state {
@@ -358,6 +362,7 @@ fn serve_keys(
             match blocked.run(guard, ready, keyspace, execution, *bytes_left) {
                 ServeOutcome::Waits(lsn) => {
                     waiter.note_record(lsn);
+                    is_leased |= next.is_for_lease();
                     continue;
                 }
                 ServeOutcome::Needs => *state = WaitState::Told { blocks_others: blocked.takes() },
@@ -564,6 +569,10 @@ impl Engine {
         session.kept = None;
         self.abandon_migration(session);
         self.keyspace().end_wait(&mut session.waits, execution.now);
+        // Behind the wait, which nobody serves with another lease any more.
+        if let Some(shards) = session.leases.take() {
+            self.keyspace().end_leases_of(session.state.id, &shards);
+        }
         self.keyspace().unwatch(&mut session.watches);
         self.serve_left(execution);
     }

@@ -480,6 +480,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
+        if command.is(Flags::LEASES) {
+            self.session.note_leases(args.keys());
+        }
         match args.keys() {
             [key] if !self.is_locked_for_command => {
                 self.write_one(command, handler, key, args, reply)
@@ -744,13 +747,15 @@ pub(crate) struct Caller {
     pub no_touch: bool,
     /// Whose upload memory and pins it uses.
     pub uploader: u64,
+    /// Its number.
+    pub session: u64,
 }
 
 impl Caller {
     #[inline]
     pub fn of(session: &SessionState) -> Caller {
-        let SessionState { database, no_touch, uploader, .. } = *session;
-        Caller { database, no_touch, uploader }
+        let SessionState { database, no_touch, uploader, id, .. } = *session;
+        Caller { database, no_touch, uploader, session: id }
     }
 }
 
@@ -777,6 +782,7 @@ pub(crate) fn write_context<'g>(
         admits_writes: !keyspace.admission().stops_all(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),
+        session: caller.session,
     }
 }
 

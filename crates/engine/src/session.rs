@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Key, UnixMs};
 use command::{Attendance, Command, SessionState};
-use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
+use keyspace::{Claim, ReservedBlock, ShardSet, Waits, WatchMark, Watches};
 use resp::OwnedRequest;
 
 use crate::blocked_sessions::BlockedRequest;
@@ -18,6 +18,8 @@ pub struct Session {
     pub attendance: Option<Arc<dyn Attendance>>,
     pub(crate) watches: Watches,
     pub(crate) waits: Waits,
+    /// The shards where it may have leases; none before it asks for the first.
+    pub(crate) leases: Option<Box<ShardSet>>,
     /// The block that has an argument of the request to be run.
     pub(crate) offer: Option<Box<ReservedBlock>>,
     partial_copy: Option<PartialCopy>,
@@ -52,6 +54,7 @@ impl Session {
             attendance: None,
             watches,
             waits,
+            leases: None,
             offer: None,
             partial_copy: None,
             kept: None,
@@ -90,6 +93,13 @@ impl Session {
     #[inline]
     pub(crate) fn drop_stale_partial_copy(&mut self) {
         self.partial_copy.take_if(|partial_copy| !std::mem::take(&mut partial_copy.is_new));
+    }
+
+    /// Notes that it may get leases of `keys`, which end with it.
+    #[cold]
+    pub(crate) fn note_leases(&mut self, keys: &[Key<'_>]) {
+        let shards = self.leases.get_or_insert_default();
+        keys.iter().for_each(|key| shards.insert(key.shard));
     }
 
     /// Returns the bytes of the block that an upload is copied to, which count in the keyspace.
@@ -135,7 +145,8 @@ impl Session {
     /// Returns the bytes that the session holds beside itself, without its watches and its wait.
     pub fn memory_bytes(&self) -> usize {
         let kept = self.kept.as_ref().map_or(0, |kept| kept.request.memory_bytes());
-        self.state.transaction_bytes() + self.state.names.memory_bytes() + kept
+        let leases = self.leases.as_ref().map_or(0, |shards| size_of_val(&**shards));
+        self.state.transaction_bytes() + self.state.names.memory_bytes() + kept + leases
     }
 
     /// Returns what tells others whether a watched key has changed.

@@ -10,6 +10,7 @@ mod checks;
 mod expiry;
 mod field_times;
 mod generated;
+mod leases;
 mod memory_limit;
 mod replay;
 mod reserve_value;

@@ -14,7 +14,7 @@ use crate::guard::{Shards, ShardsMut};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::recorder::Recorder;
-use crate::shard::{Shard, is_expired};
+use crate::shard::{Shard, is_expired, is_over};
 use crate::view::count_lookup;
 use crate::write::{KeyWriter, WriteView};
 
@@ -170,7 +170,7 @@ impl<'g> Access<'g> {
                 if !is_expired(&entry, now) {
                     return Some(visit(entry.key()));
                 }
-                if removes_expired {
+                if removes_expired && is_over(&entry, now) {
                     let name = entry.key().into();
                     remove_expired(shard, recorder, database, now, &[name]);
                 }
@@ -385,7 +385,8 @@ impl ScanStep<'_> {
         }
         match is_live {
             true => visit(entry),
-            false => self.expired.push(entry.key().into()),
+            false if is_over(&entry, self.now) => self.expired.push(entry.key().into()),
+            false => {}
         }
     }
 }
@@ -428,6 +429,7 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     if !shard.watches.is_empty() {
         shard.touch_all(database, None, now);
     }
+    shard.void_leases_of(database);
     shard.freeze_if_atomic(database, recorder);
     shard.before_flush(database);
     if let Some(part) = shard.database_mut(database) {
@@ -436,10 +438,7 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
         shard.tell_policy(database, 0, AccessMark::default(), KeyEvent::Flushed);
         shard.retire_all(cleared);
     }
-    if !shard.waits.is_empty() {
-        // Some wait for the end of a key.
-        shard.all_ready(database, now).into_iter().for_each(|key| recorder.note_ready(key));
-    }
+    note_all_ready(shard, recorder, database, now);
 }
 
 fn prepare_swap(
@@ -465,7 +464,10 @@ fn swap(
     b: DatabaseIndex,
     now: UnixMs,
 ) {
+    shard.void_leases_of(a);
+    shard.void_leases_of(b);
     if shard.database(a).is_none() {
+        [a, b].into_iter().for_each(|it| note_all_ready(shard, recorder, it, now));
         return;
     }
     if !shard.watches.is_empty() {
@@ -476,9 +478,20 @@ fn swap(
     shard.tell_policy(a, 0, AccessMark::default(), KeyEvent::Swapped(b));
     for database in [a, b] {
         shard.publish_counts(database);
-        if !shard.waits.is_empty() {
-            shard.all_ready(database, now).into_iter().for_each(|key| recorder.note_ready(key));
-        }
+        note_all_ready(shard, recorder, database, now);
+    }
+}
+
+/// Tells those who await a key of `database`, which has got other contents, where it is there, or
+/// where they wait for its end or for a lease.
+fn note_all_ready(
+    shard: &mut Shard,
+    recorder: &mut Recorder,
+    database: DatabaseIndex,
+    now: UnixMs,
+) {
+    if !shard.waits.is_empty() {
+        shard.all_ready(database, now).into_iter().for_each(|key| recorder.note_ready(key));
     }
 }
 

@@ -11,8 +11,8 @@ use crate::object::{Content, Object};
 /// A fixed seed: digests of different processes can be compared.
 const SEEDS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
 
-/// The sum over all entries of a 128-bit hash of database, key, type, value and expiry. Encodings
-/// and access times do not count. Resists accidents, not adversaries.
+/// The sum over all entries of a 128-bit hash of database, key, type, value, expiry and grace.
+/// Encodings and access times do not count. Resists accidents, not adversaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetDigest(u128);
 
@@ -45,7 +45,11 @@ fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
         u64::from(expiry.is_some()),
         expiry.map_or(0, |at| at.0 as u64),
     ];
-    words.into_iter().fold(seed, |state, word| mix(state ^ word))
+    let state = words.into_iter().fold(seed, |state, word| mix(state ^ word));
+    match object.grace().ms() {
+        0 => state,
+        grace_ms => mix(state ^ grace_ms),
+    }
 }
 
 /// Returns the hash of a collection: parts that have no order are summed.

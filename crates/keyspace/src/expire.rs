@@ -5,7 +5,7 @@ use effects::Cause;
 
 use crate::keyspace::Keyspace;
 use crate::recorder::Recorder;
-use crate::shard::{Shard, is_expired};
+use crate::shard::{Shard, is_over};
 use crate::write::KeyWriter;
 
 /// What one step of the sweep did.
@@ -149,7 +149,7 @@ impl Sweep<'_> {
     fn remove_if_expired(&mut self, position: u64) -> Option<u64> {
         let table = &self.shard.database(self.database).expect("it was there before").table;
         let entry = table.volatile_entry(position);
-        if !is_expired(&entry, self.now) {
+        if !is_over(&entry, self.now) {
             let expiry = entry.expiry().map_or(self.now.0, |expiry| expiry.0);
             return Some(u64::try_from(expiry.saturating_sub(self.now.0)).unwrap_or(0));
         }

@@ -361,12 +361,13 @@ impl<'k> Guard<'k> {
         self.recorder.saw_expired().get()
     }
 
-    /// Removes those of `keys` that have expired at `now` in `database`, each with its effect.
+    /// Removes those of `keys` that have expired at `now` in `database`, each with its effect;
+    /// those whose values may be read as stale ones stay.
     pub fn remove_expired(&mut self, keys: &[Key<'_>], database: DatabaseIndex, now: UnixMs) {
         self.recorder.saw_expired().set(false);
         let mut view = self.write(database, now);
         for key in keys {
-            view.contains(key);
+            view.remove_over(key);
         }
     }
 

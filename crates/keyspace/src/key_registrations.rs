@@ -44,6 +44,11 @@ impl<T> Registered<T> {
         self.all.is_empty()
     }
 
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub fn add(
         &mut self,
         database: DatabaseIndex,

@@ -41,13 +41,33 @@ const ANY_TYPE: u8 = 0;
 /// Those who wait for a stream, and for its end: that the key is gone, or of another type.
 const STREAM_OR_END: u8 = 0x80 | ValueType::Stream as u8;
 
-/// Returns the group of those who wait for a key of `value_type`, or of any, and for its end where
-/// a wait `ends_with_key`, which only one for a stream does.
-fn group_of(value_type: Option<ValueType>, ends_with_key: bool) -> u8 {
-    match ends_with_key {
-        true => STREAM_OR_END,
-        false => value_type.map_or(ANY_TYPE, |it| it as u8),
+/// Those who wait for a key of any type, or for the right to fill it.
+const KEY_OR_LEASE: u8 = 0x40;
+
+/// What ends a wait, beside that its key is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// Nothing.
+    #[default]
+    Key,
+    /// That a key of the type is not there any more, which only a wait for a stream asks for.
+    KeyOrItsEnd,
+    /// That nobody has the right to fill it any more.
+    KeyOrLease,
+}
+
+/// Returns the group of those who wait for a key of `value_type`, or of any, or for another `end`.
+fn group_of(value_type: Option<ValueType>, end: WaitEnd) -> u8 {
+    match end {
+        WaitEnd::KeyOrItsEnd => STREAM_OR_END,
+        WaitEnd::KeyOrLease => KEY_OR_LEASE,
+        WaitEnd::Key => value_type.map_or(ANY_TYPE, |it| it as u8),
     }
+}
+
+/// Returns whether those of `group` may go on where the key is not there.
+fn minds_absence(group: u8) -> bool {
+    group == STREAM_OR_END || group == KEY_OR_LEASE
 }
 
 /// What one session waits for.
@@ -87,8 +107,8 @@ pub struct NewWait<'a> {
     pub names: &'a AwaitedNames,
     /// Which type a key has to have, if one in particular.
     pub value_type: Option<ValueType>,
-    /// The end of a key of that type ends the wait too.
-    pub ends_with_key: bool,
+    /// What ends the wait beside the key.
+    pub end: WaitEnd,
     /// What whoever serves the session is given.
     pub request: Box<dyn Any + Send + Sync>,
     /// What the request takes and [`Keyspace::wait_bytes`].
@@ -144,6 +164,13 @@ pub struct SessionWakeup {
 /// The position of a session among those that wait for the same key.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePlace(Registration);
+
+impl QueuePlace {
+    /// Returns whether the session waits for the right to fill the key.
+    pub fn is_for_lease(self) -> bool {
+        self.0.group == KEY_OR_LEASE
+    }
+}
 
 impl Waits {
     /// Returns whether the session waits, and its wait has this number.
@@ -263,7 +290,7 @@ impl Shard {
         });
         let mut ready: Vec<(ReadyKey, u8)> = all.collect();
         ready.retain(|(key, group)| {
-            *group == STREAM_OR_END || self.type_of(database, key.hash, &key.name, now).is_some()
+            minds_absence(*group) || self.type_of(database, key.hash, &key.name, now).is_some()
         });
         ready.dedup_by(|(one, _), (other, _)| one.secret == other.secret && one.name == other.name);
         ready.into_iter().map(|(key, _)| key).collect()
@@ -292,7 +319,7 @@ impl Guard<'_> {
     pub fn begin_wait(&mut self, waits: &mut Waits, wait: NewWait<'_>) {
         assert!(waits.current.is_none(), "a session waits for one thing at a time");
         let NewWait { session, place, database, keys, names, request, bytes, .. } = wait;
-        let group = group_of(wait.value_type, wait.ends_with_key);
+        let group = group_of(wait.value_type, wait.end);
         waits.number += 1;
         let wakeup = SessionWakeup { session, wait: waits.number, place };
         let (state, record) = (Mutex::new(WaitState::Open), AtomicU64::new(0));
@@ -324,7 +351,8 @@ impl Guard<'_> {
     }
 
     /// Returns the session that waits for `ready` next after `place`, or first of all, and for the
-    /// type that the key has at `now`, or for its end. Costs the logarithm of how many wait.
+    /// type that the key has at `now`, for its end, or for the right to fill it, but for the latter
+    /// where that `is_leased`. Costs the logarithm of how many wait.
     ///
     /// # Panics
     /// When this guard lacks the shard of the key.
@@ -332,6 +360,7 @@ impl Guard<'_> {
         &mut self,
         ready: &ReadyKey,
         place: Option<QueuePlace>,
+        is_leased: bool,
         now: UnixMs,
     ) -> Option<(QueuePlace, Arc<Waiter>)> {
         let shard = self.shard_mut(ready.shard);
@@ -343,7 +372,8 @@ impl Guard<'_> {
             behind.find(|(_, waiting)| waiting.name == ready.name)
         };
         let of_type = value_type.map(|it| [ANY_TYPE, it as u8]).into_iter().flatten();
-        let firsts = of_type.chain([STREAM_OR_END]).filter_map(first_of);
+        let for_lease = (!is_leased).then_some(KEY_OR_LEASE);
+        let firsts = of_type.chain([STREAM_OR_END]).chain(for_lease).filter_map(first_of);
         let (registration, waiting) = firsts.min_by_key(|(first, _)| first.arrival)?;
         Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
     }
@@ -366,7 +396,7 @@ impl Guard<'_> {
         let Registration { database, secret, group, .. } = key.registration;
         let shard = self.shard_mut(key.shard);
         let is_there = shard.type_of(database, key.hash, &key.name, now).is_some();
-        if (is_there || group == STREAM_OR_END)
+        if (is_there || minds_absence(group))
             && let Some(ready) = shard.waits.ready(database, key.shard, secret, &key.name)
         {
             self.recorder.note_ready(ready);

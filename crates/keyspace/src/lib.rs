@@ -14,8 +14,8 @@
 //! `reader_accesses.rs` reads what readers in other processes report of their accesses;
 //! `adopted_values.rs` stores values from upload memory, and `reserve.rs` reserves blocks for long
 //! values; `key_watches.rs` serves WATCH and `key_waits.rs` the sessions that wait for a key, which
-//! `ready.rs` keeps once it is there, both registered in `key_registrations.rs`. The other files
-//! are helpers of these.
+//! `ready.rs` keeps once it is there, both registered in `key_registrations.rs`, where `leases.rs`
+//! has who fills a key that is not there. The other files are helpers of these.
 //! *Invariants*: data is reachable only through a guard; several shards are locked by `Guard::few`
 //! and `Guard::many` alone, both in ascending order; a change emits its effect before the lock is
 //! released; reads never change the dataset; nothing here reads a clock or draws a random number.
@@ -42,6 +42,7 @@ mod key_registrations;
 mod key_waits;
 mod key_watches;
 mod keyspace;
+mod leases;
 mod lists;
 mod memory_limit;
 mod notice;
@@ -87,9 +88,12 @@ pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use field_times::{FieldTime, TimeCondition, TimeOutcome};
 pub use guard::Guard;
-pub use key_waits::{NewWait, QueuePlace, ServedReply, SessionWakeup, WaitState, Waiter, Waits};
+pub use key_waits::{
+    NewWait, QueuePlace, ServedReply, SessionWakeup, WaitEnd, WaitState, Waiter, Waits,
+};
 pub use key_watches::{WatchMark, Watches};
 pub use keyspace::{Keyspace, shard_count_for_workers};
+pub use leases::{LeaseAnswer, LeaseToken, TimedString, lease_bytes};
 pub use lists::WhenAbsent;
 pub use memory_limit::SweepContext;
 pub use object::{Content, Kind, Object};

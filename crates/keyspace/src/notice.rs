@@ -48,8 +48,18 @@ impl KeyWriter<'_> {
     /// pass here.
     #[inline]
     pub(crate) fn notify_watchers(&mut self, key: &Key<'_>, exists: bool) {
-        if !self.shard.watches.is_empty() {
+        if !self.shard.watches.is_empty() | !self.shard.leases.is_empty() {
             self.notify_key_watchers(key.bytes, exists);
+            self.void_lease(key);
+        }
+    }
+
+    /// As [`KeyWriter::notify_watchers`], where the value has gone without anybody having said that
+    /// it is no longer true: it has expired, or was evicted. A lease of the key goes on.
+    #[inline]
+    pub(crate) fn notify_watchers_of_loss(&mut self, key: &Key<'_>) {
+        if !self.shard.watches.is_empty() {
+            self.notify_key_watchers(key.bytes, false);
         }
     }
 

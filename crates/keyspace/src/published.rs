@@ -49,6 +49,12 @@ pub(crate) struct Published {
     ttl_means_ms: [Gauge; DATABASE_COUNT_MAX],
     /// The fields of hashes that were removed because their time had come.
     pub expired_fields: Gauge,
+    /// The leases that go on.
+    pub leases: Gauge,
+    pub lease_grants: Gauge,
+    pub lease_fills: Gauge,
+    pub lease_voids: Gauge,
+    pub lease_expiries: Gauge,
     all_timed: Gauge,
     timed: [Gauge; DATABASE_COUNT_MAX],
 }
@@ -116,6 +122,10 @@ impl Published {
             expired_keys: self.expired.value(),
             evicted_keys: self.evicted.value(),
             expired_fields: self.expired_fields.value(),
+            lease_grants: self.lease_grants.value(),
+            lease_fills: self.lease_fills.value(),
+            lease_voids: self.lease_voids.value(),
+            lease_expiries: self.lease_expiries.value(),
         }
     }
 }
@@ -146,6 +156,14 @@ pub struct Counters {
     pub evicted_keys: u64,
     /// Fields of hashes removed because their time had come.
     pub expired_fields: u64,
+    /// Leases that were given.
+    pub lease_grants: u64,
+    /// Values that were stored under a lease.
+    pub lease_fills: u64,
+    /// Leases that ended because their keys changed.
+    pub lease_voids: u64,
+    /// Leases whose time passed.
+    pub lease_expiries: u64,
 }
 
 impl Counters {
@@ -167,6 +185,10 @@ impl Counters {
             expired_keys: operation(self.expired_keys, other.expired_keys),
             evicted_keys: operation(self.evicted_keys, other.evicted_keys),
             expired_fields: operation(self.expired_fields, other.expired_fields),
+            lease_grants: operation(self.lease_grants, other.lease_grants),
+            lease_fills: operation(self.lease_fills, other.lease_fills),
+            lease_voids: operation(self.lease_voids, other.lease_voids),
+            lease_expiries: operation(self.lease_expiries, other.lease_expiries),
         }
     }
 }

@@ -102,6 +102,7 @@ impl WriteView<'_> {
         key: &Key<'_>,
         bytes: &[u8],
         expires_at: Option<UnixMs>,
+        grace_ms: u64,
         last_use: LastUse,
     ) -> Result<(), RestoreError> {
         let mut restored = self.read_value(key, bytes, u64::MAX, None)?;
@@ -110,7 +111,13 @@ impl WriteView<'_> {
             rdb::seal_newest(&mut payload);
             restored.payload = Cow::Owned(payload);
         }
-        self.restore(key, restored, expires_at, last_use).map_err(RestoreError::NeedRoom)
+        self.restore(key, restored, expires_at, last_use).map_err(RestoreError::NeedRoom)?;
+        if let Some(at) = expires_at
+            && grace_ms > 0
+        {
+            self.set_stale_expiry(key, at, grace_ms).map_err(RestoreError::NeedRoom)?;
+        }
+        Ok(())
     }
 
     /// As [`WriteView::read_payload`], of a payload without its footer: who restores it has to give
@@ -213,8 +220,9 @@ impl WriteView<'_> {
         let mut writer = self.writer(key);
         let found = writer.live(key);
         if collection.is_empty() {
-            if let Some(id) = found {
-                writer.remove(key, id, Cause::Command);
+            match found {
+                Some(id) => drop(writer.remove(key, id, Cause::Command)),
+                None => writer.void_lease(key),
             }
             return Ok(());
         }

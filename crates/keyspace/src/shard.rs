@@ -15,6 +15,7 @@ use crate::eviction::EvictionPool;
 use crate::eviction::policy::{EvictionPolicy, KeyEvent, Setup, ShardPolicy, Told};
 use crate::key_waits::{UnservedKeys, WaitTable};
 use crate::key_watches::WatchTable;
+use crate::leases::LeaseTable;
 use crate::memory_limit::MemoryAccount;
 use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};
@@ -28,6 +29,21 @@ const _: () = assert!(DATABASE_COUNT_MAX <= u16::BITS as usize, "a bit for each 
 #[inline]
 pub fn is_expired(entry: &Entry<'_>, now: UnixMs) -> bool {
     entry.expiry().is_some_and(|at| now > at)
+}
+
+/// Returns whether `entry` is to go: it has expired, and so has the time for which its value may be
+/// read as a stale one.
+#[inline]
+pub(crate) fn is_over(entry: &Entry<'_>, now: UnixMs) -> bool {
+    is_expired(entry, now) && stale_ms_left(entry, now).is_none()
+}
+
+/// Returns for how many milliseconds more the value of `entry`, which has expired, may be read as a
+/// stale one; none where it may not.
+pub(crate) fn stale_ms_left(entry: &Entry<'_>, now: UnixMs) -> Option<u64> {
+    let grace = i64::try_from(entry.grace().ms()).expect("a grace is below 2^36");
+    let end = entry.expiry()?.0.saturating_add(grace);
+    u64::try_from(end.saturating_sub(now.0)).ok()
 }
 
 /// Keys and bytes of one cluster slot in one database.
@@ -46,6 +62,7 @@ pub(crate) struct Shard {
     pub sink: Option<Arc<dyn EffectSink>>,
     pub watches: WatchTable,
     pub waits: WaitTable,
+    pub leases: LeaseTable,
     pub eviction_pool: EvictionPool,
     pub policy: ShardPolicy,
     /// The database that the next expiry step looks at first.
@@ -104,6 +121,7 @@ impl Shard {
             sink: None,
             watches: WatchTable::default(),
             waits: WaitTable::default(),
+            leases: LeaseTable::default(),
             eviction_pool: EvictionPool::default(),
             policy: ShardPolicy::new(EvictionPolicy::default(), &Setup { adaptive: None, seed: 0 }),
             expiry_database: DatabaseIndex(0),

@@ -339,9 +339,11 @@ impl ShardSnapshot {
         if let Some(value) = part.table.hold_entry(&entry) {
             let mut head = Vec::new();
             self.encoder.put_last_use(idle, counter, &mut head);
+            self.encoder.put_grace(entry.grace().ms(), &mut head);
             return Some(HeldEntry { head, key: entry.key().to_vec(), expires_at, value });
         }
         self.encoder.put_last_use(idle, counter, encoded);
+        self.encoder.put_grace(entry.grace().ms(), encoded);
         let object: Object<'_> = part.object_of(entry);
         let content = object.content();
         let is_long = object.memory_bytes() > COMPRESSED_BYTES_MAX;

@@ -158,12 +158,12 @@ impl KeyWriter<'_> {
             Edit::Keep => self.make_raw(key),
             Edit::Bytes(changes) => self.bounded(|writer| {
                 let changes = changes.as_slice();
-                writer.resize(key, id, |table| table.patch(id, changes, Encoding::Raw))
+                writer.edit(key, id, |table| table.patch(id, changes, Encoding::Raw))
             }),
             // What has become shorter is stored anew: strings do not tell their own length.
             Edit::From(offset) if new.len() as u64 >= old_length => self.bounded(|writer| {
                 let (at, bytes) = (*offset as u64, &new[*offset..]);
-                writer.resize(key, id, |table| table.overwrite(id, at, bytes, Encoding::Raw))
+                writer.edit(key, id, |table| table.overwrite(id, at, bytes, Encoding::Raw))
             }),
             Edit::From(_) | Edit::Whole => {
                 self.bounded(|writer| writer.put(key, Some(id), new, Encoding::Raw, expiry))

@@ -16,7 +16,7 @@ use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsRef;
 use crate::object::{Content, Kind, Object, kind_of};
 use crate::recorder::Recorder;
-use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired};
+use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired, is_over};
 
 /// The key holds a value of another type than the operation works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +286,9 @@ pub(crate) fn find<'s>(
     let id = part.table.find(key.hash, key.bytes)?;
     let entry = part.table.entry(id);
     if is_expired(&entry, now) {
-        saw_expired.set(true);
+        if is_over(&entry, now) {
+            saw_expired.set(true);
+        }
         return None;
     }
     if counts_access {

@@ -2,8 +2,8 @@
 //! other; `notice.rs` has who is told.
 
 use arena::{
-    Encoding, Entry, EntryId, Fill, LimitPolicy, NeedRoom, NewValue, ReservedBlock, Source, Table,
-    ValueType,
+    Encoding, Entry, EntryId, Fill, Grace, LimitPolicy, NeedRoom, NewValue, ReservedBlock, Source,
+    Table, ValueType,
 };
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 
@@ -15,7 +15,7 @@ use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsMut;
 use crate::object::{Kind, handle_of, kind_of};
 use crate::recorder::Recorder;
-use crate::shard::{DatabaseShard, Shard, is_expired};
+use crate::shard::{DatabaseShard, Shard, is_expired, is_over};
 use crate::store::Handle;
 use crate::view::{ReadView, WrongType, count_lookup, find, string_length_of, string_of};
 
@@ -305,7 +305,11 @@ impl<'g> WriteView<'g> {
     /// Removes `key` and returns whether it was there.
     pub fn remove(&mut self, key: &Key<'_>) -> bool {
         let mut writer = self.writer(key);
-        let Some(id) = writer.live(key) else { return false };
+        let Some(id) = writer.live(key) else {
+            // Who loads the value has read it before this.
+            writer.void_lease(key);
+            return false;
+        };
         writer.remove(key, id, Cause::Command);
         true
     }
@@ -324,6 +328,16 @@ impl<'g> WriteView<'g> {
     /// NeedRoom before any change: an entry without a time to live may need a place of its own.
     pub fn persist(&mut self, key: &Key<'_>) -> Result<bool, NeedRoom> {
         self.writer(key).set_expiry(key, None)
+    }
+
+    /// Removes `key` where it has expired, and its value may not be read as a stale one.
+    pub(crate) fn remove_over(&mut self, key: &Key<'_>) {
+        let mut writer = self.writer(key);
+        let Some(part) = writer.shard.database(writer.database) else { return };
+        let Some(id) = part.table.find(key.hash, key.bytes) else { return };
+        if is_over(&part.table.entry(id), writer.now) {
+            writer.remove(key, id, Cause::ExpiredOnAccess);
+        }
     }
 
     /// Returns where `key` lives.
@@ -457,7 +471,7 @@ impl<'p> KeyWriter<'p> {
             None => self.put(key, None, suffix, encoding_of(suffix), None)?,
             // What was there may have to be copied.
             Some(id) => self.bounded(|writer| {
-                writer.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))
+                writer.edit(key, id, |table| table.append(id, suffix, Encoding::Raw))
             })?,
         }
         self.changed(key, EventClass::String, Effect::Append { key: key.bytes, suffix });
@@ -473,8 +487,9 @@ impl<'p> KeyWriter<'p> {
         let offset_wide = offset as u64;
         self.bounded(|writer| match found {
             None => writer.insert(key, offset_wide, bytes, Encoding::Raw, None),
-            Some(id) => writer
-                .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw)),
+            Some(id) => {
+                writer.edit(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw))
+            }
         })?;
         let effect = Effect::SetRange { key: key.bytes, offset: offset_wide, bytes };
         self.changed(key, EventClass::String, effect);
@@ -490,7 +505,7 @@ impl<'p> KeyWriter<'p> {
         // Written over by itself, as every change in place sets the encoding.
         let first = entry.value()[0];
         self.bounded(|writer| {
-            writer.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
+            writer.edit(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
         })?;
         self.emit_as_raw(key, &[first]);
         Ok(())
@@ -523,13 +538,36 @@ impl<'p> KeyWriter<'p> {
     }
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
+        if !self.set_time(key, at, Grace::default())? {
+            return Ok(false);
+        }
+        let effect = match at {
+            Some(at) => Effect::ExpireAt { key: key.bytes, at },
+            None => Effect::Persist { key: key.bytes },
+        };
+        self.changed(key, EventClass::Generic, effect);
+        Ok(true)
+    }
+
+    /// Makes `key` expire at `at`, or never, and its value readable as a stale one for `grace`
+    /// behind that; tells nobody of the change. Returns whether there was anything to change.
+    pub(crate) fn set_time(
+        &mut self,
+        key: &Key<'_>,
+        at: Option<UnixMs>,
+        grace: Grace,
+    ) -> Result<bool, NeedRoom> {
         let Some(id) = self.live(key) else { return Ok(false) };
         self.mark_used(key, id);
         let before = self.part().table.entry(id).expiry();
         if at.is_none() && before.is_none() {
             return Ok(false);
         }
-        let (resized, _) = self.resize_uncharged(key, id, |table| table.set_expiry(id, at));
+        let (resized, _) = self.resize_uncharged(key, id, |table| {
+            let id = table.set_expiry(id, at)?;
+            table.set_grace(id, grace);
+            Ok(id)
+        });
         // A list may have grown before the room ran out, too.
         self.shard.publish_counts(self.database);
         resized?;
@@ -537,11 +575,6 @@ impl<'p> KeyWriter<'p> {
             // It may have expired for somebody whose time is another.
             self.appear(key);
         }
-        let effect = match at {
-            Some(at) => Effect::ExpireAt { key: key.bytes, at },
-            None => Effect::Persist { key: key.bytes },
-        };
-        self.changed(key, EventClass::Generic, effect);
         Ok(true)
     }
 
@@ -571,7 +604,10 @@ impl<'p> KeyWriter<'p> {
             removes: true,
             ..change
         });
-        self.notify_watchers(key, false);
+        match cause {
+            Cause::Command => self.notify_watchers(key, false),
+            _ => self.notify_watchers_of_loss(key),
+        }
         is_free
     }
 
@@ -795,6 +831,21 @@ impl<'p> KeyWriter<'p> {
             self.shard.charge_growth(self.database);
         }
         changed
+    }
+
+    /// As [`KeyWriter::resize`], for a change of a part of a string: what is left is no value that
+    /// may be read as a stale one.
+    pub(crate) fn edit(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        change: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
+    ) -> Result<(), NeedRoom> {
+        self.resize(key, id, |table| {
+            let id = change(table)?;
+            table.set_grace(id, Grace::default());
+            Ok(id)
+        })
     }
 
     /// As [`KeyWriter::resize`], for a caller who charges the memory that lists have grown by;

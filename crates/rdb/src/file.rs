@@ -3,7 +3,7 @@
 //! ```text
 //! REDIS0011 | (FA name value) ...
 //! (FE database | FB keys volatile |
-//!  ([FC expires at u64] [F8 idle seconds] [F9 frequency u8] kind key value) ...) ...
+//!  ([FA grace] [FC expires at u64] [F8 idle seconds] [F9 frequency u8] kind key value) ...) ...
 //! FF | CRC-64 of all before it u64, or 0
 //! ```
 //!
@@ -25,6 +25,10 @@ pub use writer::{EntryEncoder, FileForm, FileWriter};
 
 /// The name of the field with the position in the stream of changes that a file stands for.
 pub const LSN_FIELD: &[u8] = b"forebay-lsn";
+
+/// The name of a field that is of the entry behind it: for how many milliseconds its value may be
+/// read as a stale one once it has expired.
+pub const GRACE_FIELD: &[u8] = b"forebay-grace-ms";
 
 /// The marks that stand where the kind of a value may stand.
 ///

@@ -147,6 +147,11 @@ fn statistics(embedded: &Embedded, text: &mut InfoText) {
     text.add("total_commands_processed", embedded.commands.load(Ordering::Relaxed));
     text.add("expired_keys", counters.expired_keys);
     text.add("expired_subkeys", counters.expired_fields);
+    text.add("leases", embedded.runtime.keyspace().lease_count());
+    text.add("lease_grants", counters.lease_grants);
+    text.add("lease_fills", counters.lease_fills);
+    text.add("lease_voids", counters.lease_voids);
+    text.add("lease_expiries", counters.lease_expiries);
     text.add("evicted_keys", counters.evicted_keys);
     text.add("keyspace_hits", counters.keyspace_hits);
     text.add("keyspace_misses", counters.keyspace_misses);

@@ -364,6 +364,7 @@ impl Runtime {
             let mut written = Ok(());
             guard.access().for_each_entry(database, &mut |object| {
                 bytes.clear();
+                encoder.put_grace(object.grace().ms(), &mut bytes);
                 encoder.put(object.key(), object.expiry(), object.content().stored(), &mut bytes);
                 if written.is_ok() {
                     written = writer.entries(database, &bytes);
@@ -432,9 +433,12 @@ impl Runtime {
             // Nothing has expired as yet.
             ExpiredKeys::Made => UnixMs(i64::MIN),
         };
-        if entry.expires_at.is_some_and(|at| now > at) {
+        let grace_ms = i64::try_from(entry.grace_ms).unwrap_or(i64::MAX);
+        if entry.expires_at.is_some_and(|at| now.0 > at.0.saturating_add(grace_ms)) {
             return Ok(false);
         }
+        // What has expired and may be read as a stale value is there all the same.
+        let now = if entry.grace_ms > 0 { UnixMs(i64::MIN) } else { now };
         let key = self.keyspace().hasher().key(entry.key);
         let mut view = guard.write(database, now);
         let offset = entry.offset;
@@ -446,7 +450,7 @@ impl Runtime {
             (None, Some(seconds)) => LastUse::Ago { seconds },
             (None, None) => LastUse::Now,
         };
-        let made = view.load(&key, entry.value, entry.expires_at, last_use);
+        let made = view.load(&key, entry.value, entry.expires_at, entry.grace_ms, last_use);
         made.map(|()| true).map_err(|error| match error {
             RestoreError::NeedRoom(need) => LoadError::NoRoom(need),
             RestoreError::Payload(_) | RestoreError::Malformed => {

@@ -55,6 +55,9 @@ impl Sweeper {
         if options.expires {
             self.expire_at_times(runtime, options, observer);
         }
+        if options.expires && keyspace.lease_count() > 0 {
+            keyspace.end_leases_over(runtime.clock().wall());
+        }
         runtime.count_backlog();
         keyspace.arena().reclaim();
         keyspace.drop_retired();

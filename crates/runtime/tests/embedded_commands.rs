@@ -112,7 +112,11 @@ fn what_needs_a_network_is_refused_with_the_reason_and_nothing_else_is() {
     let embedded = embedded(&clock, false);
     let mut generator = Generator::new(Profile::default(), 2);
     let mut refused: Vec<&str> = Vec::new();
+    // Keys that the requests name: MIGRATE looks for its own first.
+    let keys = (0..Profile::default().key_count).map(|number| format!("key:{number} v"));
+    let fill = format!("MSET {}", keys.collect::<Vec<_>>().join(" "));
     for command in commands() {
+        run(&mut embedded.session(), &fill);
         let replies = (0..REQUESTS_PER_COMMAND).map(|_| {
             let request = generator.request(command);
             reply_of(&mut embedded.session(), &clock, &request)

@@ -303,6 +303,11 @@ fn statistics(shared: &ServerState, fields: &mut InfoText) {
     add_zeroes(fields, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", counters.expired_keys);
     fields.add("expired_subkeys", counters.expired_fields);
+    fields.add("leases", shared.keyspace().lease_count());
+    fields.add("lease_grants", counters.lease_grants);
+    fields.add("lease_fills", counters.lease_fills);
+    fields.add("lease_voids", counters.lease_voids);
+    fields.add("lease_expiries", counters.lease_expiries);
     let sweep = shared.runtime.sweep_counts();
     fields.add("expired_stale_perc", format!("{:.2}", sweep.stale_percent));
     fields.add("expired_time_cap_reached_count", sweep.time_cap_reached);

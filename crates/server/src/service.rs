@@ -20,6 +20,8 @@ const QUIET_ROUNDS: u32 = 16;
 /// How often it is looked whether values that only views hold are let go: a client says nothing
 /// when it releases a pin.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked whether the time of a lease has passed.
+const LEASE_INTERVAL: Duration = Duration::from_millis(50);
 /// How often connections are looked at for timeouts and slow readers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -115,7 +117,9 @@ impl ServiceThread {
     fn interval(&self) -> Option<Duration> {
         let settings = self.shared.settings();
         let round = Duration::from_secs(1) / settings.process.frequency;
-        if self.quiet_rounds < QUIET_ROUNDS || self.shared.runtime.has_volatile() {
+        let has_leases = self.shared.keyspace().lease_count() > 0;
+        let round = if has_leases { round.min(LEASE_INTERVAL) } else { round };
+        if self.quiet_rounds < QUIET_ROUNDS || has_leases || self.shared.runtime.has_volatile() {
             return Some(round);
         }
         // Whoever leaves a value to its views has woken this thread after that.
@@ -164,7 +168,7 @@ impl ServiceThread {
             self.quiet_rounds = 0;
         }
         if !is_paused && self.shared.keyspace().has_unserved() {
-            // A stream has gone that somebody waits for.
+            // A stream has gone that somebody waits for, or a lease has ended.
             self.shared.post_all(|| Message::Resume);
         }
         self.shared.save_if_due();

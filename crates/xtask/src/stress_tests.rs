@@ -100,6 +100,14 @@ pub const STRESS_TESTS: &[StressTest] = &[
         filter: "same_dataset",
     },
     StressTest {
+        name: "leases",
+        promise: "who fills a key, who is told and what is stored agree with a model",
+        has_short: false,
+        amounts: &[("FOREBAY_EFFECTS_HISTORIES", 100_000)],
+        target: ENGINE,
+        filter: "leases_agree",
+    },
+    StressTest {
         name: "sim",
         promise: "a million commands on four instances with own clocks follow from one seed",
         has_short: false,

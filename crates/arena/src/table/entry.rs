@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use base::UnixMs;
 
 use crate::layout::{
-    AccessMark, BLOCK_HEADER_BYTES, Encoding, Header, Location, ValueType, block,
+    AccessMark, BLOCK_HEADER_BYTES, Encoding, Grace, Header, Location, ValueType, block,
     block_value_offset,
 };
 use crate::mapped_range::MappedRange;
@@ -109,6 +109,15 @@ impl<'a> Entry<'a> {
         }
         let at = expiry_word(self.memory, self.reference, self.header);
         Some(UnixMs(self.memory.word(at).load(Ordering::Relaxed) as i64))
+    }
+
+    /// Returns for how long the value may be read as a stale one once its time has passed; none
+    /// where it does not expire.
+    pub fn grace(&self) -> Grace {
+        if !self.header.has_ttl() {
+            return Grace::default();
+        }
+        Grace::beside(self.load(expiry_word(self.memory, self.reference, self.header) + 8))
     }
 
     /// Returns what the entry remembers of its accesses.

@@ -7,7 +7,7 @@ use base::UnixMs;
 
 use crate::atomic_copy::move_words;
 use crate::extent::BlockOwner;
-use crate::layout::{CHAIN_ENTRIES_MAX, Header, home_bucket, table_header};
+use crate::layout::{CHAIN_ENTRIES_MAX, Grace, Header, home_bucket, table_header};
 use crate::mapped_range::{LimitPolicy, NeedRoom};
 use crate::mixed::{MixedPages, Place, Terms};
 use crate::page_pool::DrainStep;
@@ -399,14 +399,15 @@ impl Table {
 
     pub(super) fn volatile_position(&self, reference: u64, header: Header) -> u64 {
         let at = expiry_word(&self.memory, reference, header) + 8;
-        self.memory.word(at).load(Ordering::Relaxed)
+        Grace::position_in(self.memory.word(at).load(Ordering::Relaxed))
     }
 
     fn remove_volatile(&mut self, position: u64) {
         self.volatile.swap_remove(position as usize);
         if let Some(&moved) = self.volatile.get(position as usize) {
-            let at = self.expiry_word(moved) + 8;
-            self.memory.word(at).store(position, Ordering::Relaxed);
+            let word = self.memory.word(self.expiry_word(moved) + 8);
+            let grace = Grace::beside(word.load(Ordering::Relaxed));
+            word.store(grace.with_position(position), Ordering::Relaxed);
         }
         if self.volatile.len() * 4 < self.volatile.capacity() && self.volatile.capacity() > 64 {
             self.volatile.shrink_to(self.volatile.len() * 2);

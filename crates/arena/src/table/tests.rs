@@ -52,6 +52,8 @@ struct Pair {
     arena: Arc<Arena>,
     table: Table,
     model: Model,
+    /// For how long values may be read as stale ones.
+    graces: HashMap<Vec<u8>, Grace>,
     random: Prng,
     key_count: u64,
     /// The keys, where they are chosen.
@@ -66,8 +68,8 @@ impl Pair {
         let arena = arena(1 << 16, if cfg!(miri) { 64 } else { 4096 });
         let table = table(&arena, 0);
         let (model, random) = (HashMap::new(), Prng::new(seed));
-        let (names, handed_on) = (Vec::new(), 0);
-        Pair { arena, table, model, random, key_count, names, value_bytes_max, handed_on }
+        let (graces, names, handed_on) = (HashMap::new(), Vec::new(), 0);
+        Pair { arena, table, model, graces, random, key_count, names, value_bytes_max, handed_on }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -112,6 +114,7 @@ impl Pair {
             (6..=7, Some(id)) => {
                 self.table.remove(id);
                 self.model.remove(&key);
+                self.graces.remove(&key);
             }
             (8, Some(id)) => self.hand_on(&key, id),
             (8, None) => {
@@ -192,6 +195,7 @@ impl Pair {
             None => self.table.replace(id, key, &value(&bytes, expiry)),
         };
         let id = replaced.expect("there is room");
+        self.graces.remove(key);
         assert_eq!(self.table.entry(id).value(), bytes);
         self.model.insert(key.to_vec(), (bytes, expiry));
     }
@@ -199,6 +203,7 @@ impl Pair {
     fn append(&mut self, key: &[u8], id: EntryId) {
         let bytes = self.bytes();
         let id = self.table.append(id, &bytes, Encoding::Raw).expect("there is room");
+        self.end_grace(key, id);
         let expected = self.model.get_mut(key).expect("found");
         expected.0.extend_from_slice(&bytes);
         assert_eq!(self.table.entry(id).value(), expected.0);
@@ -208,6 +213,7 @@ impl Pair {
         let bytes = self.bytes();
         let offset = self.random.below(self.value_bytes_max.min(5000) + 1);
         let id = self.table.overwrite(id, offset, &bytes, Encoding::Raw).expect("there is room");
+        self.end_grace(key, id);
         let (expected, _) = self.model.get_mut(key).expect("found");
         let end = offset as usize + bytes.len();
         if expected.len() < end {
@@ -228,6 +234,9 @@ impl Pair {
         }
         let Some(detached) = self.table.detach(id, &other) else { return };
         let handed_on = self.model.remove(key).expect("found");
+        for name in [key, &other] {
+            self.graces.remove(name);
+        }
         if let Some(id) = self.table.find(hash, &other) {
             self.table.remove_for_adoption(id);
         }
@@ -244,6 +253,18 @@ impl Pair {
         let id = self.table.set_expiry(id, expiry).expect("there is room");
         assert_eq!(self.table.entry(id).expiry(), expiry);
         self.model.get_mut(key).expect("found").1 = expiry;
+        self.graces.remove(key);
+        if expiry.is_some() && self.random.below(2) == 0 {
+            let grace = Grace::at_least(self.random.below(1 << self.random.clone().below(36)));
+            self.table.set_grace(id, grace);
+            self.graces.insert(key.to_vec(), grace);
+        }
+    }
+
+    /// What is left after a change of a part is for the owner to say, who says that it is none.
+    fn end_grace(&mut self, key: &[u8], id: EntryId) {
+        self.table.set_grace(id, Grace::default());
+        self.graces.remove(key);
     }
 
     /// Everything that must hold at any time.
@@ -254,6 +275,8 @@ impl Pair {
             cursor = self.table.scan(cursor, &mut |entry| {
                 let (bytes, expiry) = &self.model[entry.key()];
                 assert_eq!((entry.value(), entry.expiry()), (&bytes[..], *expiry));
+                let grace = self.graces.get(entry.key()).copied().unwrap_or_default();
+                assert_eq!(entry.grace(), grace);
                 assert!(seen.insert(entry.key().to_vec()), "an entry is in one slot");
             });
             if cursor == 0 {
@@ -317,6 +340,7 @@ fn run(seed: u64, steps: u64, key_count: u64, value_bytes_max: u64, check_every:
     assert!(value_bytes_max < 5_000 || pair.handed_on > 0, "values are handed on");
     pair.table.clear();
     pair.model.clear();
+    pair.graces.clear();
     pair.check();
     for _ in 0..100 {
         pair.step();

@@ -51,6 +51,8 @@ pub struct WriteContext<'c> {
     pub uploads: Uploader<'c>,
     /// What the session's client holds in the memory.
     pub pins: SessionPins<'c>,
+    /// The number of the session.
+    pub session: u64,
 }
 
 /// How a write comes by room that its request does not bring.

@@ -10,7 +10,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use keyspace::{NeedRoom, Refusal, RestoreError, ShardSet, UploadError, ValueType, WrongType};
+use keyspace::{
+    NeedRoom, Refusal, RestoreError, ShardSet, UploadError, ValueType, WaitEnd, WrongType,
+};
 use resp::Reply;
 
 use crate::handler::error::CommandError;
@@ -85,8 +87,8 @@ pub struct Wait {
     pub key_count: u32,
     /// Which type a key has to have to end the wait, if one in particular.
     pub value_type: Option<ValueType>,
-    /// That a key of that type is not there any more ends the wait too.
-    pub ends_with_key: bool,
+    /// What ends the wait beside the key.
+    pub end: WaitEnd,
     /// It waits for what it has asked of the host, which wakes it: [`Wake::Continued`].
     pub is_for_host: bool,
 }
@@ -126,7 +128,7 @@ impl Wait {
             at_refusal: at_timeout,
             key_count,
             value_type: None,
-            ends_with_key: false,
+            end: WaitEnd::Key,
             is_for_host: false,
         }
     }
@@ -145,7 +147,13 @@ impl Wait {
     /// Returns the same wait, which a key of `value_type` ends, and the end of a key of that type,
     /// or that it becomes one of another.
     pub fn of_type_or_gone(self, value_type: ValueType) -> Wait {
-        Wait { ends_with_key: true, ..self.of_type(value_type) }
+        Wait { end: WaitEnd::KeyOrItsEnd, ..self.of_type(value_type) }
+    }
+
+    /// Returns the same wait, which also ends for one session when nobody has the right to fill the
+    /// key any more.
+    pub fn or_lease(self) -> Wait {
+        Wait { end: WaitEnd::KeyOrLease, ..self }
     }
 
     /// Returns the same wait, which only a key of `value_type` ends.

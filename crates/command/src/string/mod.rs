@@ -14,6 +14,9 @@ mod incr;
 mod incrbyfloat;
 mod increx;
 mod lcs;
+mod lease;
+mod lfill;
+mod lget;
 mod mget;
 mod mset;
 mod msetex;
@@ -44,7 +47,13 @@ pub(crate) static STRING: &[&Command] = &[
     &incrbyfloat::INCRBYFLOAT,
     &increx::INCREX,
     &lcs::LCS,
+    &lease::LDEL,
+    &lease::LEXTEND,
+    &lfill::LFILL,
+    &lease::LFREE,
+    &lget::LGET,
     &mget::MGET,
+    &lget::MLGET,
     &mset::MSET,
     &msetex::MSETEX,
     &mset::MSETNX,

@@ -124,7 +124,7 @@ impl<'a> Time<'a> {
 
     /// Returns the time that the option at `index` sets with the argument after it. Said twice in
     /// the same form, the later one counts.
-    fn replaced(self, args: Args<'a>, index: usize) -> Result<Time<'a>, CommandError> {
+    pub fn replaced(self, args: Args<'a>, index: usize) -> Result<Time<'a>, CommandError> {
         let form = TimeForm::named(args.at(index)).ok_or(CommandError::Syntax)?;
         let is_free = match self {
             Time::Unsaid => true,

@@ -60,6 +60,9 @@ impl Flags {
     /// write is admitted, and waits for the end of a pause of writes. Redis has the flag, and does
     /// not show it.
     pub const MAY_REPLICATE: Flags = Flags(1 << 29);
+    /// May give its session leases of its keys, which end with the session. Forebay's own, not
+    /// shown.
+    pub const LEASES: Flags = Flags(1 << 30);
     /// Its requests are effects as they are, where they name one key: they ask neither time nor
     /// chance. Records have them, and are replayed by running the command. Forebay's own, not
     /// shown.

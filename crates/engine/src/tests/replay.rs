@@ -319,6 +319,7 @@ fn replay_asks_no_clock() {
         Effect::Append { key: k, suffix: b"w" },
         Effect::Set { key: l, value, expiry: Expiry::At(UnixMs(-7)) },
         Effect::ExpireAt { key: l, at: UnixMs(-9) },
+        Effect::ExpireStaleAt { key: l, at: UnixMs(-9), grace_ms: u64::MAX },
     ]);
     Applier::new().apply(&copy, &RecordView::read(&record).unwrap()).unwrap();
     for (name, value, expiry) in [("k", b"vw".as_slice(), 5), ("l", b"v", -9)] {

@@ -3,6 +3,7 @@
 use effects::{
     Change, Effect, EventClass, LastUse, Record, RecordView, StoredForm, keyspace_events,
 };
+use keyspace::Object;
 
 use super::*;
 use crate::ApplyError;
@@ -18,12 +19,23 @@ pub(super) fn carried_over(original: &Keyspace) -> Keyspace {
             let change = Change::new(database, EventClass::Generic, effect);
             Record::one(NOW, &change).encode(Lsn(0), &mut bytes);
             records.push(bytes);
+            if let Some(at) = object.expiry() {
+                let (effect, mut bytes) = (stale_expiry(&object, at), Vec::new());
+                let change = Change::new(database, EventClass::Generic, effect);
+                Record::one(NOW, &change).encode(Lsn(0), &mut bytes);
+                records.push(bytes);
+            }
         });
         for record in records {
             applier.apply(&copy, &RecordView::read(&record).unwrap()).unwrap();
         }
     }
     copy
+}
+
+/// Returns the effect that gives `object`, which expires at `at`, its grace.
+fn stale_expiry<'a>(object: &'a Object<'_>, at: UnixMs) -> Effect<'a> {
+    Effect::ExpireStaleAt { key: object.key(), at, grace_ms: object.grace().ms() }
 }
 
 /// Runs a request of any bytes and returns the reply's.

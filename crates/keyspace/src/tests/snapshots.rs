@@ -84,7 +84,7 @@ impl File {
                     let mut guard = fixture.keyspace.lock(key.shard);
                     let mut view = guard.write(database, UnixMs(0));
                     assert!(!view.contains(&key), "each key is there once");
-                    view.load(&key, entry.value, entry.expires_at, LastUse::Now).unwrap();
+                    view.load(&key, entry.value, entry.expires_at, 0, LastUse::Now).unwrap();
                 }
                 _ => {}
             }

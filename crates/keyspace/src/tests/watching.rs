@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    Access, AwaitedNames, Expiry, Guard, NewWait, QueuePlace, ValueType, WaitState, Waits, Watches,
+    Access, AwaitedNames, Expiry, Guard, NewWait, QueuePlace, ValueType, WaitEnd, WaitState, Waits,
+    Watches,
 };
 use base::step_counters::{self, CountedStep};
 
@@ -198,7 +199,7 @@ fn begin_wait(
         keys,
         names: &names,
         value_type,
-        ends_with_key: false,
+        end: WaitEnd::Key,
         request: Box::new(()),
         bytes: 1,
     };
@@ -238,8 +239,10 @@ fn a_key_that_a_wait_names_often_counts_once() {
         let ready = fixture.keyspace.take_unserved();
         assert_eq!(ready.iter().count(), 1);
         let mut guard = fixture.keyspace.lock(key.shard);
-        let first = guard.next_waiter(ready.iter().next().unwrap(), None, NOW).unwrap();
-        assert!(guard.next_waiter(ready.iter().next().unwrap(), Some(first.0), NOW).is_none());
+        let first = guard.next_waiter(ready.iter().next().unwrap(), None, false, NOW).unwrap();
+        assert!(
+            guard.next_waiter(ready.iter().next().unwrap(), Some(first.0), false, NOW).is_none()
+        );
     });
     assert!(looks < 10, "{looks} looks");
     fixture.keyspace.end_wait(&mut waits, NOW);
@@ -265,7 +268,7 @@ fn who_wants_another_type_is_no_step_for_anybody() {
         let mut guard = fixture.keyspace.lock(key.shard);
         let mut place: Option<QueuePlace> = None;
         let mut found = Vec::new();
-        while let Some((next, waiter)) = guard.next_waiter(ready, place, NOW) {
+        while let Some((next, waiter)) = guard.next_waiter(ready, place, false, NOW) {
             place = Some(next);
             found.push(waiter.wakeup().session);
         }

@@ -8,7 +8,7 @@ use crate::reader::Reader;
 
 use super::source::{Fault, FileError, Source};
 use super::values::{ValueCopier, module_name};
-use super::{VERSION_MIN, VERSION_OF_VALKEY, mark};
+use super::{GRACE_FIELD, VERSION_MIN, VERSION_OF_VALKEY, mark};
 use crate::payload::VERSION_OF_TIMES;
 
 /// The longest key, and the longest name or value of a field of the whole file.
@@ -46,6 +46,8 @@ pub struct FileEntry<'f> {
     pub value: &'f [u8],
     /// When it expires.
     pub expires_at: Option<UnixMs>,
+    /// For how many milliseconds behind that its value may be read as a stale one.
+    pub grace_ms: u64,
     /// For how many seconds it had not been used.
     pub idle_seconds: Option<u64>,
     /// How often it was used, as the policies have it that count.
@@ -109,6 +111,7 @@ impl<R: Read> FileReader<R> {
         }
         let mut offset = self.source.offset();
         let (mut expires_at, mut idle_seconds, mut counter) = (None, None, None);
+        let mut grace_ms = None;
         loop {
             match self.source.byte()? {
                 mark::EXPIRES_AT_S => {
@@ -127,6 +130,10 @@ impl<R: Read> FileReader<R> {
                     let read = self.expanded(&mut value);
                     self.value = value;
                     read?;
+                    if self.name == GRACE_FIELD {
+                        grace_ms = str::from_utf8(&self.value).ok().and_then(|it| it.parse().ok());
+                        continue;
+                    }
                     return Ok(Some(Item::Field { name: &self.name, value: &self.value }));
                 }
                 mark::DATABASE => return Ok(Some(Item::Database(self.number()?))),
@@ -145,7 +152,16 @@ impl<R: Read> FileReader<R> {
                     let (source, out) = (&mut self.source, &mut self.value);
                     ValueCopier { source, out }.value(kind, self.is_of_valkey)?;
                     let (key, value) = (&self.name[..], &self.value[..]);
-                    let entry = FileEntry { key, value, expires_at, idle_seconds, counter, offset };
+                    let grace_ms = grace_ms.unwrap_or(0);
+                    let entry = FileEntry {
+                        key,
+                        value,
+                        expires_at,
+                        grace_ms,
+                        idle_seconds,
+                        counter,
+                        offset,
+                    };
                     return Ok(Some(Item::Entry(entry)));
                 }
             }

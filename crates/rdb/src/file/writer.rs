@@ -10,7 +10,7 @@ use crate::lzf::Compressor;
 use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
 use crate::writer::Writer;
 
-use super::mark;
+use super::{GRACE_FIELD, mark};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug)]
@@ -160,6 +160,17 @@ impl EntryEncoder {
         let writer = Writer::new(self.version, out);
         let compressor = self.compressor.as_mut();
         put_value(value, &mut Writer { key: Some(key), compressor, ..writer });
+    }
+
+    /// Appends for how long the value of the entry that follows may be read as a stale one once it
+    /// has expired, where it may. Whoever does not know the field passes over it: Redis does.
+    pub fn put_grace(&self, grace_ms: u64, out: &mut Vec<u8>) {
+        if grace_ms > 0 {
+            out.push(mark::AUX);
+            let mut writer = Writer::new(self.version, out);
+            writer.text(GRACE_FIELD);
+            writer.text(grace_ms.to_string().as_bytes());
+        }
     }
 
     /// Appends when the entry that follows was used last: for how many seconds not, or how often.

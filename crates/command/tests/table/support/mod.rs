@@ -142,6 +142,7 @@ impl World {
                     admits_writes: self.keyspace.admission().refused().is_none(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
+                    session: 1,
                 };
                 run(&mut context, args, reply)
             }
