@@ -6,6 +6,7 @@ mod adopted_twins;
 mod async_client;
 mod attached;
 mod client_faults;
+mod client_leases;
 mod collection_churn;
 mod collection_reads;
 mod eviction_and_views;

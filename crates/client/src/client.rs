@@ -329,7 +329,11 @@ impl Client {
     }
 
     /// Asks for what takes `slice` where nothing happens, outside of transactions.
-    fn call_for(&self, request: &[&[u8]], slice: Duration) -> Result<Reply, ClientError> {
+    pub(crate) fn call_for(
+        &self,
+        request: &[&[u8]],
+        slice: Duration,
+    ) -> Result<Reply, ClientError> {
         self.with_connection(|connection| connection.call_for(request, slice))
     }
 

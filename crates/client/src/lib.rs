@@ -5,8 +5,8 @@
 //! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
 //! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies,
 //! `collection_reads/` does both for collections; `creation.rs`, `options.rs`, `value_view.rs`,
-//! `elements.rs` and `key_wait.rs` are the types of arguments and results; `posts.rs` has requests
-//! whose replies nobody waits for.
+//! `elements.rs` and `key_wait.rs` are the types of arguments and results; `leases.rs` has one
+//! client load what many miss, `posts.rs` has requests whose replies nobody waits for.
 //! `address.rs` parses URLs. `thread_connections.rs` gives each thread a connection
 //! (`connection.rs`); `multiplex.rs` gives many tasks one, over a transport that `duplex.rs`
 //! implements on tokio. `shm_session.rs` is the shared memory that they share. `attached.rs` is a
@@ -38,6 +38,7 @@ mod error;
 mod key_wait;
 mod lane_connection;
 mod lane_stream;
+mod leases;
 pub mod multiplex;
 mod options;
 mod posts;
@@ -62,6 +63,7 @@ pub use elements::Elements;
 pub use error::{AttachError, ClientError};
 pub use lane_connection::Lane;
 pub use lane_stream::LaneStream;
+pub use leases::{Lease, Leased, LoadOptions};
 pub use options::SetOptions;
 pub use resp::Value as Reply;
 pub use ring::UploadBuffer;
