@@ -870,6 +870,14 @@ pub fn prefetch_line<T>(value: &T) {
     prefetch(std::ptr::from_ref(value).cast());
 }
 
+/// Asks the cache for the `bytes` from `pointer` on, which may be any address.
+#[inline]
+pub fn prefetch_bytes(pointer: *const u8, bytes: usize) {
+    for line in 0..bytes.div_ceil(LINE_BYTES as usize) {
+        prefetch(pointer.wrapping_add(line * LINE_BYTES as usize));
+    }
+}
+
 /// Asks the cache for the line at `pointer`, which may be any address.
 #[inline(always)]
 pub(crate) fn prefetch(pointer: *const u8) {

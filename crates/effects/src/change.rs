@@ -59,6 +59,17 @@ impl<'a> Change<'a> {
     pub fn new(database: DatabaseIndex, class: EventClass, effect: Effect<'a>) -> Change<'a> {
         let mut slots = effect.keys().map(key_slot);
         let slot = slots.next().filter(|first| slots.all(|slot| slot == *first));
+        Change::in_slot(database, class, effect, slot)
+    }
+
+    /// As [`Change::new`], where the `slot` of all keys of `effect` is known.
+    #[inline]
+    pub fn in_slot(
+        database: DatabaseIndex,
+        class: EventClass,
+        effect: Effect<'a>,
+        slot: Option<Slot>,
+    ) -> Change<'a> {
         Change {
             effect,
             database,

@@ -44,6 +44,8 @@ const RECORD_HEADER_BYTES: usize = 32;
 const CHANGE_HEADER_BYTES: usize = 16;
 /// Where a record's LSN is.
 const LSN_AT: usize = 8;
+/// Where a change's kind is.
+const KIND_AT: usize = 8;
 /// What stands for several databases, or all.
 const DATABASES: u8 = u8::MAX;
 /// What stands for several slots, or none.
@@ -87,6 +89,12 @@ pub trait EffectSink: Send + Sync {
     /// Whether a write is taken is asked before it changes anything ([`crate::Admission`]): here
     /// nothing can be refused any more.
     fn append(&self, record: &Record<'_>) -> Lsn;
+
+    /// Returns where the next record is likely to be put, for who wants to ask the cache for that:
+    /// it is never read from there. Null where nobody knows.
+    fn next_place(&self) -> *const u8 {
+        std::ptr::null()
+    }
 }
 
 /// A record that has no LSN yet.
@@ -113,11 +121,7 @@ impl<'a> Record<'a> {
         let start = out.len();
         match self.content {
             Content::Built(bytes) => out.extend_from_slice(bytes),
-            Content::One(time, change) => {
-                begin(time, out);
-                put_change(change, out);
-                finish(&CommonFields::of(change), &mut out[start..]);
-            }
+            Content::One(time, change) => put_record_of(time, change, out),
         }
         let lsn = Lsn(before.0 + (out.len() - start) as u64);
         out[start + LSN_AT..start + LSN_AT + 8].copy_from_slice(&lsn.0.to_le_bytes());
@@ -197,25 +201,52 @@ fn finish(shared: &CommonFields, record: &mut [u8]) {
     record[28..30].copy_from_slice(&shared.slot.to_le_bytes());
 }
 
+/// Appends the record of a single change, but for its LSN.
+fn put_record_of(time: UnixMs, change: &Change<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    let shared = CommonFields::of(change);
+    let mut header = [0; RECORD_HEADER_BYTES + CHANGE_HEADER_BYTES];
+    header[16..24].copy_from_slice(&time.0.to_le_bytes());
+    (header[24], header[25], header[26]) = (VERSION, shared.cause as u8, shared.database);
+    header[28..30].copy_from_slice(&shared.slot.to_le_bytes());
+    let of_change = header.last_chunk_mut().expect("it ends with that of the change");
+    fill_change_header(change, of_change);
+    out.extend_from_slice(&header);
+    if !change.event.is_empty() {
+        out.extend_from_slice(change.event.as_bytes());
+    }
+    let kind = put_effect(&change.effect, out);
+    let record = &mut out[start..];
+    let length = record.len() as u64;
+    record[..8].copy_from_slice(&length.to_le_bytes());
+    let change_length = length - RECORD_HEADER_BYTES as u64;
+    record[RECORD_HEADER_BYTES..][..8].copy_from_slice(&change_length.to_le_bytes());
+    record[RECORD_HEADER_BYTES + KIND_AT] = kind;
+}
+
 fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut header = [0; CHANGE_HEADER_BYTES];
-    header[9] = change.cause as u8;
-    let marks = [
-        (change.creates, CREATES),
-        (change.removes, REMOVES),
-        (change.changes_encoding_only, ENCODING_ONLY),
-    ];
-    header[10] = marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).sum();
-    header[11] = change.database.0;
-    header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
-    header[15] = change.class.letter();
-    header[14] = u8::try_from(change.event.len()).expect("the names of events are short");
+    fill_change_header(change, &mut header);
     out.extend_from_slice(&header);
     out.extend_from_slice(change.event.as_bytes());
-    out[start + 8] = put_effect(&change.effect, out);
+    out[start + KIND_AT] = put_effect(&change.effect, out);
     let length = (out.len() - start) as u64;
     out[start..start + 8].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Fills the header of a change, but for its length and kind.
+#[inline]
+fn fill_change_header(change: &Change<'_>, header: &mut [u8; CHANGE_HEADER_BYTES]) {
+    let mark = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
+    header[9] = change.cause as u8;
+    header[10] = mark(change.creates, CREATES)
+        | mark(change.removes, REMOVES)
+        | mark(change.changes_encoding_only, ENCODING_ONLY);
+    header[11] = change.database.0;
+    header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
+    header[14] = u8::try_from(change.event.len()).expect("the names of events are short");
+    header[15] = change.class.letter();
 }
 
 /// Appends the arguments of `effect` and returns its kind.

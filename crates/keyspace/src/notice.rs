@@ -40,7 +40,15 @@ impl KeyWriter<'_> {
     /// Tells the sink and the watchers that `key` has changed and exists.
     #[inline]
     pub(crate) fn changed(&mut self, key: &Key<'_>, class: EventClass, effect: Effect<'_>) {
-        self.emit(class, effect);
+        self.shard.published.changes.add(1);
+        if self.shard.sink.is_some() {
+            let change = match effect {
+                // The most frequent one: its only key is this one, whose slot is known.
+                Effect::Set { .. } => Change::in_slot(self.database, class, effect, Some(key.slot)),
+                _ => Change::new(self.database, class, effect),
+            };
+            self.record_heard(change);
+        }
         self.notify_watchers(key, true);
     }
 

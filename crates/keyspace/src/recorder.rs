@@ -5,11 +5,14 @@
 
 use std::cell::Cell;
 
-use arena::ReservedBlock;
+use arena::{ReservedBlock, prefetch_bytes};
 use base::{Lsn, UnixMs};
 use effects::{Change, EffectSink, Record, RecordBuilder};
 
 use crate::ready::{ReadyKey, ReadyKeys};
+
+/// What a record of a small value takes about, in bytes.
+const RECORD_BYTES_USUAL: usize = 192;
 
 /// The part of a guard that knows which effects belong together; small, because every lock makes
 /// one.
@@ -115,6 +118,8 @@ impl Recorder {
         let time = self.replayed_at.unwrap_or(now);
         if !self.is_atomic {
             self.last_lsn = sink.append(&Record::one(time, change));
+            // Its lines are cold: the next write would wait for them while it holds its shard.
+            prefetch_bytes(sink.next_place(), RECORD_BYTES_USUAL);
             return Some(self.last_lsn);
         }
         self.atomic.get_or_insert_default().add(time, change);
