@@ -291,9 +291,7 @@ impl Connection {
         match served {
             Err(end) => Turn::Ended(end),
             Ok(()) if self.is_closing => Turn::Waits,
-            Ok(()) if self.input_state.has_requests || self.input_state.may_receive => {
-                Turn::HasMore
-            }
+            Ok(()) if self.has_more() => Turn::HasMore,
             Ok(()) => Turn::Waits,
         }
     }
@@ -587,6 +585,12 @@ impl Connection {
     #[inline]
     pub fn transport(&mut self) -> &mut AnyTransport {
         &mut self.transport
+    }
+
+    /// Returns whether there is input that no event is going to tell of.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.input_state.has_requests || self.input_state.may_receive
     }
 
     /// Returns whether its next turn would receive something.

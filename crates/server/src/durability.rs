@@ -51,6 +51,12 @@ const UNTAKEN_BYTES_MAX: u64 = 256 << 20;
 /// made durable for each of them anyway: the clients that write are as slow as the disk then.
 const UNWRITTEN_BYTES_MAX: u64 = 32 << 20;
 
+/// Records that have not been written, in bytes, behind which a worker wakes the log thread: while
+/// they are in a processor's cache, and before many could be lost with the process.
+const PROMPT_BYTES: u64 = 256 << 10;
+/// How often it is looked for records while they come and nobody waits for them.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
 /// When the log is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
@@ -372,10 +378,38 @@ impl Durability {
         if !self.is_on() {
             return;
         }
-        let latest = runtime.kept_backlog().map_or(0, |backlog| backlog.extent().end.0);
-        if latest > self.progress.written.load(Ordering::Relaxed) {
+        if self.unwritten_bytes(runtime) > 0 {
             self.wakeup.wake();
         }
+    }
+
+    /// Has the log thread look for records where it would not soon by itself, for a worker at the
+    /// end of a round: a few loads.
+    #[inline]
+    pub fn note_round(&self, runtime: &Runtime) {
+        if self.progress.is_on.load(Ordering::Relaxed) {
+            self.look_at_round(runtime);
+        }
+    }
+
+    fn look_at_round(&self, runtime: &Runtime) {
+        let unwritten = self.unwritten_bytes(runtime);
+        let is_much = unwritten >= PROMPT_BYTES;
+        let is_slow = unwritten > 0 && self.wakeup.sleeps_long.load(Ordering::Relaxed);
+        let progress = &self.progress;
+        // A full disk is tried again when it is time, and a failed one never.
+        let is_stuck = || {
+            let [full, failed] = [&progress.is_full, &progress.has_failed];
+            full.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed)
+        };
+        if (is_much || is_slow) && !is_stuck() {
+            self.wakeup.wake();
+        }
+    }
+
+    fn unwritten_bytes(&self, runtime: &Runtime) -> u64 {
+        let latest = runtime.kept_backlog().map_or(0, |backlog| backlog.latest().0);
+        latest.saturating_sub(self.progress.written.load(Ordering::Relaxed))
     }
 
     /// Returns what INFO says.
@@ -423,6 +457,9 @@ fn refuse(runtime: &Runtime, reason: WriteRefusal, is_refused: bool) {
 struct Wakeup {
     is_woken: AtomicBool,
     is_sleeping: AtomicBool,
+    /// The thread sleeps for longer than it does while records come. Who does not see it soon
+    /// enough leaves it to [`Durability::check`].
+    sleeps_long: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
 }
@@ -444,6 +481,8 @@ impl Wakeup {
         // SYNC POINT: asleep before a look at what woke it, so that who wakes either sees the flag
         // or is seen here. Pairs with the store in `wake`.
         self.is_sleeping.store(true, Ordering::SeqCst);
+        let is_long = limit.is_none_or(|limit| limit > LOOK_INTERVAL);
+        self.sleeps_long.store(is_long, Ordering::Relaxed);
         while !self.is_woken.load(Ordering::SeqCst) {
             guard = match limit {
                 None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
@@ -454,7 +493,8 @@ impl Wakeup {
                 }
             };
         }
+        self.sleeps_long.store(false, Ordering::Relaxed);
         self.is_sleeping.store(false, Ordering::SeqCst);
-        self.is_woken.store(false, Ordering::SeqCst);
+        self.is_woken.swap(false, Ordering::SeqCst);
     }
 }

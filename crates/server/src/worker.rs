@@ -355,6 +355,7 @@ impl<'s> Worker<'s> {
         self.flush_all();
         self.report_memory();
         self.shared.service_waker.note_activity();
+        self.shared.durability.note_round(&self.shared.runtime);
     }
 
     fn on_ready(&mut self, ready: Ready) {

@@ -1,9 +1,12 @@
 //! A folder of the file system that keeps a log.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 
 use crate::storage::{Lock, LogFile, Storage};
 
@@ -130,6 +133,18 @@ impl LogFile for DiskFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_at(bytes, offset)
+    }
+
+    fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(rustix::io::pwritev(&self.0, pieces, offset)?)
+    }
+
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+            // A file system that cannot: room is taken as it is written.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_length(length),
+            reserved => Ok(reserved?),
+        }
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {

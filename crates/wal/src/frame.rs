@@ -77,16 +77,24 @@ pub enum HeaderError {
 impl FrameHeader {
     /// Appends the frame of this header and `payload` to `out`, with its checksums, which are
     /// worked out; returns the chain behind it.
-    pub fn put(mut self, payload: &[u8], out: &mut Vec<u8>) -> u32 {
-        self.payload_bytes = payload.len() as u64;
-        self.chain = 0;
-        let mut bytes = self.encode();
-        self.chain = chain_of(self.previous, &bytes, payload);
-        bytes = self.encode();
+    pub fn put(self, payload: &[u8], out: &mut Vec<u8>) -> u32 {
+        let (bytes, chain) = self.of_pieces([payload].into_iter());
         out.extend_from_slice(&bytes);
         out.extend_from_slice(payload);
         out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
-        self.chain
+        chain
+    }
+
+    /// Returns the bytes of this header before a payload that is in `pieces`, and the chain behind
+    /// the frame; lengths and checksums are worked out.
+    pub fn of_pieces<'a>(
+        mut self,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> ([u8; HEADER_BYTES], u32) {
+        self.payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
+        self.chain = 0;
+        self.chain = chain_of_pieces(self.previous, &self.encode(), pieces);
+        (self.encode(), self.chain)
     }
 
     fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -157,7 +165,7 @@ impl FrameHeader {
         let payload_bytes = self.payload_bytes as usize;
         let (payload, padding) = rest.split_at(payload_bytes);
         padding.iter().all(|&byte| byte == 0)
-            && chain_of(self.previous, header, payload) == self.chain
+            && chain_of_pieces(self.previous, header, std::iter::once(payload)) == self.chain
     }
 
     /// Returns the position behind the payload.
@@ -166,8 +174,13 @@ impl FrameHeader {
     }
 }
 
-fn chain_of(previous: u32, header: &[u8], payload: &[u8]) -> u32 {
-    crc32c_append(crc32c_append(previous, &header[..CHAINED_BYTES]), payload)
+/// Returns the chain behind a frame with this `header` and a payload that is in `pieces`.
+pub fn chain_of_pieces<'a>(
+    previous: u32,
+    header: &[u8],
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> u32 {
+    pieces.fold(crc32c_append(previous, &header[..CHAINED_BYTES]), crc32c_append)
 }
 
 #[cfg(test)]

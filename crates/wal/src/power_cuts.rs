@@ -32,19 +32,21 @@ impl History {
             }
             if writer.wants_spare()
                 && random.below(4) == 0
-                && let Ok(spare) = prepare_spare(&self.disk, SEGMENT)
+                && let Ok(spare) = prepare_spare(&self.disk, SEGMENT, preparation(random))
             {
                 writer.offer_spare(spare);
             }
             let payload = payload(random);
-            let mut appended = writer.append(&payload);
+            // In pieces that have nothing to do with sectors.
+            let pieces = || payload.chunks(1 + payload.len() / 3);
+            let mut appended = writer.append_pieces(pieces());
             if let Err(WriteError::Full(_)) = appended {
                 if random.below(2) == 0 {
                     self.written.extend_from_slice(&payload);
                     return;
                 }
                 self.disk.set_faults(Faults::default());
-                appended = writer.append(&payload);
+                appended = writer.append_pieces(pieces());
             }
             self.written.extend_from_slice(&payload);
             if appended.is_err() {
@@ -94,6 +96,13 @@ fn faults(random: &mut Prng) -> Faults {
         _ => faults.write_bytes_max = Some(1 + random.below(700) as usize),
     }
     faults
+}
+
+fn preparation(random: &mut Prng) -> Preparation {
+    match random.below(2) {
+        0 => Preparation::Reserved,
+        _ => Preparation::Zeroed,
+    }
 }
 
 /// Bytes of which some sectors are all zeroes.

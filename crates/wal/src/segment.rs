@@ -13,6 +13,9 @@ pub const SPARE_NAME: &str = "spare.tmp";
 /// Zeroes are written in pieces of this.
 const ZEROES: &[u8] = &[0; 1 << 20];
 
+/// How much of a spare is zeroed before it is made durable.
+const ZEROED_PER_SYNC_BYTES: u64 = 4 << 20;
+
 /// Digits of an LSN in a name: all that 64 bits can have, so that names sort as numbers do.
 const DIGITS: usize = 20;
 const SUFFIX: &str = ".log";
@@ -80,22 +83,50 @@ pub fn remove_log(storage: &dyn Storage) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a file of `segment_bytes` zeroes, which are on disk, to become a segment: writing to it
-/// changes nothing but its content, so that a sync need not wait for the file system's journal.
-/// Takes as long as the disk does: for a thread that nobody waits for.
+/// How the next segment is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// The disk keeps room for it. With each sync the file system notes how much was written.
+    Reserved,
+    /// It has zeroes, which are on the disk: writing to it changes nothing but its content, so that
+    /// a sync does not wait for the file system's journal. The disk writes everything twice.
+    Zeroed,
+}
+
+/// Returns a file of `segment_bytes` zeroes to become a segment. Takes as long as the disk does:
+/// for a thread that nobody waits for.
 ///
 /// # Errors
 /// When the disk is full or fails; then there is no such file.
-pub fn prepare_spare(storage: &dyn Storage, segment_bytes: u64) -> io::Result<Box<dyn LogFile>> {
+pub fn prepare_spare(
+    storage: &dyn Storage,
+    segment_bytes: u64,
+    preparation: Preparation,
+) -> io::Result<Box<dyn LogFile>> {
     discard_spare(storage)?;
     let file = storage.create(SPARE_NAME)?;
-    let written = zero(&*file, 0, segment_bytes).and_then(|()| file.sync());
+    let written = match preparation {
+        Preparation::Reserved => file.reserve(segment_bytes).and_then(|()| file.sync()),
+        Preparation::Zeroed => zero_and_sync(&*file, segment_bytes),
+    };
     if let Err(error) = written {
         // The error says more than a failure to tidy up behind it.
         let _ = storage.remove(SPARE_NAME);
         return Err(error);
     }
     Ok(file)
+}
+
+/// Writes `length` zeroes, so little at a time that a sync of the log does not wait long behind it.
+fn zero_and_sync(file: &dyn LogFile, length: u64) -> io::Result<()> {
+    let mut start = 0;
+    while start < length {
+        let end = length.min(start + ZEROED_PER_SYNC_BYTES);
+        zero(file, start, end)?;
+        file.sync()?;
+        start = end;
+    }
+    Ok(())
 }
 
 /// Removes what an earlier process may have left of a spare.

@@ -2,7 +2,7 @@
 //! it has of what was not synced any part that a real one may have.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::prng::Prng;
@@ -363,6 +363,11 @@ impl LogFile for SimulatedFile {
             file.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
             Ok(bytes.len())
         })
+    }
+
+    fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        self.write_at(offset, &bytes)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {

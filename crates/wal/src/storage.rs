@@ -1,6 +1,9 @@
 //! What the log asks of a disk. All of it may fail; none of it is retried here.
 
-use std::io;
+use std::io::{self, IoSlice};
+
+/// How many pieces are written in one step at most (IOV_MAX of Linux).
+const PIECES_MAX: usize = 1024;
 
 /// A folder that has the files of one log.
 pub trait Storage: Send + Sync {
@@ -74,6 +77,26 @@ pub trait LogFile: Send {
     /// # Errors
     /// When the disk fails or is full.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
+
+    /// As [`LogFile::write_at`], of `pieces` one after the other, in one step where that can be.
+    ///
+    /// # Errors
+    /// When the disk fails or is full.
+    fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match pieces.iter().find(|piece| !piece.is_empty()) {
+            Some(piece) => self.write_at(offset, piece),
+            None => Ok(0),
+        }
+    }
+
+    /// Makes the file `length` bytes long, and has the disk keep room for all of them where its
+    /// file system can: new bytes are zeroes, which nobody has to write.
+    ///
+    /// # Errors
+    /// When the disk fails or is full.
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        self.set_length(length)
+    }
 
     /// Makes the file `length` bytes long; new bytes are zeroes.
     ///
@@ -155,6 +178,31 @@ pub(crate) fn write_all(
         match file.write_at(offset + *done as u64, &bytes[*done..]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => *done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// As [`write_all`], of `pieces` one after the other.
+pub(crate) fn write_pieces(
+    file: &dyn LogFile,
+    offset: u64,
+    pieces: &mut [IoSlice<'_>],
+    done: &mut usize,
+) -> io::Result<()> {
+    let mut left = pieces;
+    IoSlice::advance_slices(&mut left, *done);
+    while !left.is_empty() {
+        // As many as every system takes at once.
+        let some = &left[..left.len().min(PIECES_MAX)];
+        match file.write_pieces_at(offset + *done as u64, some) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                *done += count;
+                IoSlice::advance_slices(&mut left, count);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -76,11 +76,66 @@ fn a_spare_becomes_the_next_segment() {
     assert!(!writer.wants_spare());
     let mut all = fill(&mut writer, 12);
     assert!(writer.wants_spare());
-    writer.offer_spare(prepare_spare(&disk, OPTIONS.segment_bytes).unwrap());
+    let spare = prepare_spare(&disk, OPTIONS.segment_bytes, Preparation::Zeroed);
+    writer.offer_spare(spare.unwrap());
     assert!(!writer.wants_spare());
     all.extend(fill(&mut writer, 30));
     assert!(read(&disk).unwrap().0 == all);
     assert!(!disk.contents().iter().any(|(name, _)| name == SPARE_NAME));
+}
+
+#[test]
+fn a_segment_that_was_not_prepared_is_left_for_the_first_that_is() {
+    let options = WriterOptions { segment_bytes: 4 << 20, ..OPTIONS };
+    let disk = SimulatedDisk::new();
+    let storage = Arc::new(disk.clone());
+    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    let mut all = fill(&mut writer, 20);
+    assert!(!writer.wants_spare(), "it hardly grows");
+    let mut append = |writer: &mut Writer| {
+        writer.append(&[7; 100_000]).unwrap();
+        all.extend_from_slice(&[7; 100_000]);
+        disk.contents().len()
+    };
+    assert_eq!(append(&mut writer), 1);
+    for preparation in [Preparation::Reserved, Preparation::Zeroed] {
+        assert!(writer.wants_spare());
+        writer.offer_spare(prepare_spare(&disk, options.segment_bytes, preparation).unwrap());
+        if preparation == Preparation::Zeroed {
+            assert_eq!(append(&mut writer), 3, "it goes on in the second, and the third is spare");
+            break;
+        }
+        assert_eq!(append(&mut writer), 2, "it goes on in the spare");
+        assert!(!writer.wants_spare(), "hardly anything is in it");
+        (0..11).for_each(|_| assert_eq!(append(&mut writer), 2));
+    }
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+#[test]
+fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let payload: Vec<u8> = (0..3_000_u32).map(|number| number as u8 | 1).collect();
+    disk.set_faults(Faults { capacity: Some(2_048), ..Faults::default() });
+    assert!(matches!(writer.append_pieces(payload.chunks(7)), Err(WriteError::Full(_))));
+    disk.set_faults(Faults { write_bytes_max: Some(100), ..Faults::default() });
+    // Other pieces, of the same bytes.
+    writer.append_pieces(payload.chunks(1_000)).unwrap();
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == payload);
+}
+
+#[test]
+#[should_panic = "comes before any other"]
+fn a_frame_that_had_no_room_cannot_become_another() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    disk.set_faults(Faults { capacity: Some(60), ..Faults::default() });
+    assert!(matches!(writer.append(b"one"), Err(WriteError::Full(_))));
+    disk.set_faults(Faults::default());
+    let _ = writer.append(b"two");
 }
 
 #[test]
@@ -257,7 +312,8 @@ fn one_process_has_the_folder() {
     drop(Directory::open(&path).unwrap().lock().unwrap());
     let storage: Arc<dyn Storage> = Arc::new(directory);
     let mut writer = Writer::begin(Arc::clone(&storage), 0, Begin::Nothing, OPTIONS).unwrap();
-    writer.offer_spare(prepare_spare(&*storage, OPTIONS.segment_bytes).unwrap());
+    let spare = prepare_spare(&*storage, OPTIONS.segment_bytes, Preparation::Reserved);
+    writer.offer_spare(spare.unwrap());
     let all = fill(&mut writer, 40);
     writer.close().unwrap();
     let mut reader = Reader::open(storage).unwrap();

@@ -1,14 +1,17 @@
 //! Appends frames to the last segment, begins new segments, and makes what is written durable.
 
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, frame_bytes};
+use crate::frame::{
+    ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, chain_of_pieces, frame_bytes,
+};
 use crate::reader::LogEnd;
 use crate::segment::{
     SEGMENT_BYTES, SPARE_NAME, discard_spare, name_of, remove_log, segments_of, zero,
 };
-use crate::storage::{LogFile, Storage, write_all};
+use crate::storage::{LogFile, Storage, write_all, write_pieces};
 
 /// The file that is to be the next segment where no spare is there.
 const NEXT_NAME: &str = "next.tmp";
@@ -16,6 +19,9 @@ const NEXT_NAME: &str = "next.tmp";
 /// How far a segment that was no spare is filled with zeroes ahead of what is written, so that few
 /// syncs have a new length of the file to make durable.
 const ZEROED_AHEAD_BYTES: u64 = 1 << 20;
+
+/// How much is written to a segment that was no spare before one is wanted.
+const UNPREPARED_BYTES: u64 = 64 * 1024;
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug)]
@@ -85,15 +91,21 @@ pub struct Writer {
     durable: u64,
     chain: u32,
     /// The frame that is written: kept where the disk was full in its middle.
-    frame: Vec<u8>,
-    /// How much of it is.
-    frame_written: usize,
-    /// The chain behind it.
-    frame_chain: u32,
+    frame: Option<Frame>,
     /// What has been written since the last sync, or nothing.
     is_dirty: bool,
     has_failed: bool,
     spare: Option<Box<dyn LogFile>>,
+}
+
+/// A frame that is being written, but for its payload.
+struct Frame {
+    header: [u8; HEADER_BYTES],
+    /// The chain behind it.
+    chain: u32,
+    payload_bytes: u64,
+    /// How much of the frame has been written.
+    written: usize,
 }
 
 impl Writer {
@@ -191,9 +203,7 @@ impl Writer {
             lsn: at.lsn,
             durable: at.lsn,
             chain: at.chain,
-            frame: Vec::new(),
-            frame_written: 0,
-            frame_chain: 0,
+            frame: None,
             is_dirty: false,
             has_failed: false,
             spare: None,
@@ -213,8 +223,16 @@ impl Writer {
     /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
     pub fn wants_spare(&self) -> bool {
         // Not for a log that hardly grows.
-        let is_near = self.position >= self.options.segment_bytes / 4;
-        is_near && self.spare.is_none() && !self.has_failed
+        let near = match self.is_prepared() {
+            true => self.options.segment_bytes / 4,
+            false => UNPREPARED_BYTES.min(self.options.segment_bytes / 4),
+        };
+        self.position >= near && self.spare.is_none() && !self.has_failed
+    }
+
+    /// Returns whether the segment that is written was a spare.
+    fn is_prepared(&self) -> bool {
+        self.zeroed_end >= self.options.segment_bytes
     }
 
     /// Takes `spare` to become the next segment.
@@ -231,9 +249,22 @@ impl Writer {
     /// # Panics
     /// When the payload is empty, or another than the one that is still to be appended.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), WriteError> {
-        assert!(!payload.is_empty(), "a frame has a payload");
+        self.append_pieces([payload].into_iter())
+    }
+
+    /// As [`Writer::append`], of a payload that is in `pieces`, none of which is empty.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn append_pieces<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), WriteError> {
         self.check()?;
-        let appended = self.try_append(payload);
+        let appended = self.try_append(pieces);
         self.note(appended)
     }
 
@@ -253,10 +284,9 @@ impl Writer {
     /// [`WriteError`]. The log can be read nevertheless.
     pub fn close(mut self) -> Result<(), WriteError> {
         self.sync()?;
-        if self.frame.is_empty() {
+        if self.frame.is_none() {
             let closed = FrameHeader { flags: CLOSED, ..self.header() };
-            self.frame_chain = closed.put(&[], &mut self.frame);
-            self.write_frame()?;
+            self.write_frame(closed, std::iter::empty())?;
             self.file.sync().map_err(WriteError::Failed)?;
         }
         drop(self.spare.take());
@@ -279,38 +309,66 @@ impl Writer {
         header(self.lsn, self.durable, self.chain, &self.options, self.salt)
     }
 
-    fn try_append(&mut self, payload: &[u8]) -> Result<(), WriteError> {
-        if self.frame.is_empty() {
-            let frame_bytes = frame_bytes(payload.len());
+    fn try_append<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), WriteError> {
+        let payload_bytes: usize = pieces.clone().map(<[u8]>::len).sum();
+        assert!(payload_bytes > 0, "a frame has a payload");
+        if self.frame.is_none() {
+            let end = self.position + frame_bytes(payload_bytes);
             let is_first = self.position == HEADER_BYTES as u64;
-            if self.position + frame_bytes > self.options.segment_bytes && !is_first {
+            // Where the segment is none that was prepared, each sync takes longer.
+            let is_slow = !self.is_prepared() && self.spare.is_some();
+            if (end > self.options.segment_bytes || is_slow) && !is_first {
                 self.begin_segment()?;
             }
-            self.frame_chain = self.header().put(payload, &mut self.frame);
         }
-        let is_same = self.frame[HEADER_BYTES..].starts_with(payload);
-        assert!(is_same, "a frame that the disk had no room for comes before any other");
-        self.write_frame()?;
-        self.lsn += payload.len() as u64;
+        self.write_frame(self.header(), pieces)?;
+        self.lsn += payload_bytes as u64;
         Ok(())
     }
 
-    /// Writes what is left of the frame.
-    fn write_frame(&mut self) -> Result<(), WriteError> {
-        let end = self.position + self.frame.len() as u64;
+    /// Writes the frame of `header` and `pieces`, or what is left of it.
+    fn write_frame<'a>(
+        &mut self,
+        header: FrameHeader,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), WriteError> {
+        let payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
+        let frame = match &mut self.frame {
+            Some(frame) => {
+                let chain = chain_of_pieces(self.chain, &frame.header, pieces.clone());
+                let is_same = (frame.payload_bytes, frame.chain) == (payload_bytes, chain);
+                assert!(is_same, "a frame that the disk had no room for comes before any other");
+                frame
+            }
+            none => {
+                let (header, chain) = header.of_pieces(pieces.clone());
+                none.insert(Frame { header, chain, payload_bytes, written: 0 })
+            }
+        };
+        let frame_bytes = frame_bytes(payload_bytes as usize);
+        let end = self.position + frame_bytes;
         if end > self.zeroed_end {
             let zeroed_end = (end + ZEROED_AHEAD_BYTES).min(self.options.segment_bytes).max(end);
             zero(&*self.file, end, zeroed_end).map_err(WriteError::of)?;
             self.zeroed_end = zeroed_end;
         }
         self.is_dirty = true;
-        write_all(&*self.file, self.position, &self.frame, &mut self.frame_written)
-            .map_err(WriteError::of)?;
-        self.position = end;
-        self.chain = self.frame_chain;
-        self.frame.clear();
-        self.frame.shrink_to(FRAME_BYTES_KEPT);
-        self.frame_written = 0;
+        let padding = [0; ALIGNMENT as usize];
+        let padding = &padding[..(frame_bytes - payload_bytes) as usize - HEADER_BYTES];
+        let mut parts = vec![IoSlice::new(&frame.header)];
+        for piece in pieces {
+            parts.push(IoSlice::new(piece));
+        }
+        parts.push(IoSlice::new(padding));
+        let (mut written, chain) = (frame.written, frame.chain);
+        let ended = write_pieces(&*self.file, self.position, &mut parts, &mut written);
+        frame.written = written;
+        ended.map_err(WriteError::of)?;
+        (self.position, self.chain) = (end, chain);
+        self.frame = None;
         Ok(())
     }
 
@@ -343,9 +401,6 @@ impl Writer {
         Ok(())
     }
 }
-
-/// What is kept of the buffer of a frame.
-const FRAME_BYTES_KEPT: usize = 4 << 20;
 
 /// Where a writer begins.
 struct At {

@@ -8,22 +8,20 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use base::Lsn;
-use effects::{Consumer, WriteRefusal};
-use wal::{LogFile, Storage, WriteError, Writer};
+use effects::{Consumer, SharedRecords, WriteRefusal};
+use wal::{LogFile, Preparation, Storage, WriteError, Writer};
 
-use super::{OpenLog, RunningLog, SyncPolicy, UNWRITTEN_BYTES_MAX, refuse};
+use super::{
+    LOOK_INTERVAL, OpenLog, PROMPT_BYTES, RunningLog, SyncPolicy, UNWRITTEN_BYTES_MAX, refuse,
+};
 use crate::server_state::ServerState;
 
 /// The most bytes of records in one frame, but for a record that is longer.
 const FRAME_BYTES_MAX: usize = 8 << 20;
-/// How long a buffer is kept for the next frame.
-const BUFFER_BYTES_KEPT: usize = 1 << 20;
 /// How often a full disk is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// How often it is looked for records while they come and nobody waits for them.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Looks without any record behind which the thread sleeps until it is woken.
-const QUIET_LOOKS: u32 = 50;
+const QUIET_LOOKS: u32 = 2;
 /// When the next segment is prepared once more after that has failed: on a full disk each attempt
 /// takes what writes need.
 const SPARE_RETRY_INTERVAL: Duration = Duration::from_secs(60);
@@ -45,7 +43,7 @@ struct Log {
     writer: Option<Writer>,
     consumer: Consumer,
     /// Records that are to be written.
-    records: Vec<u8>,
+    records: SharedRecords,
     synced_at: Duration,
     quiet_looks: u32,
     spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
@@ -114,7 +112,7 @@ impl Log {
             segment_bytes,
             writer: Some(writer),
             consumer,
-            records: Vec::new(),
+            records: SharedRecords::default(),
             synced_at: sys::clock::monotonic(),
             quiet_looks: 0,
             spare: None,
@@ -128,7 +126,7 @@ impl Log {
         self.writer.as_ref()?;
         let policy = shared.settings().persistence.sync_policy;
         let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
-        let written = self.write(shared);
+        let written = self.write(policy == SyncPolicy::Always || is_wanted, shared);
         let is_full = matches!(written, Err(WriteError::Full(_)));
         if is_full && is_wanted {
             shared.durability.progress.sync_wanted.store(true, Ordering::SeqCst);
@@ -147,24 +145,35 @@ impl Log {
         if is_full {
             return Some(RETRY_INTERVAL);
         }
-        self.keep_spare();
+        self.keep_spare(policy);
         if had_records && shared.due_growth().is_some() {
             shared.service_waker.wake();
         }
         self.patience(policy, had_records)
     }
 
-    /// Writes one frame of what there is; returns whether there was anything.
-    fn write(&mut self, shared: &ServerState) -> Result<bool, WriteError> {
+    /// Writes a frame of what there is, and further ones where all of it is wanted; returns whether
+    /// there was anything.
+    fn write(&mut self, is_all_wanted: bool, shared: &ServerState) -> Result<bool, WriteError> {
+        let end = self.consumer.latest();
+        let had_records = self.write_frame(shared)?;
+        while is_all_wanted && self.consumer.position() < end {
+            self.write_frame(shared)?;
+        }
+        Ok(had_records)
+    }
+
+    /// Writes a frame of what there is; returns whether there was anything.
+    fn write_frame(&mut self, shared: &ServerState) -> Result<bool, WriteError> {
         if self.records.is_empty() {
-            let read = self.consumer.read(FRAME_BYTES_MAX, &mut self.records);
-            read.expect("records are kept for a consumer that is waited for");
+            let taken = self.consumer.share(FRAME_BYTES_MAX, &mut self.records);
+            taken.expect("records are kept for a consumer that is waited for");
         }
         if self.records.is_empty() {
             return Ok(false);
         }
         let writer = self.writer.as_mut().expect("it has not failed");
-        let appended = writer.append(&self.records);
+        let appended = writer.append_pieces(self.records.pieces());
         let progress = &shared.durability.progress;
         let is_full = matches!(appended, Err(WriteError::Full(_)));
         if progress.is_full.swap(is_full, Ordering::Relaxed) != is_full {
@@ -178,9 +187,9 @@ impl Log {
         }
         appended?;
         progress.frames.fetch_add(1, Ordering::Relaxed);
-        progress.file_bytes.fetch_add(wal::frame_bytes(self.records.len()), Ordering::Relaxed);
-        self.records.clear();
-        self.records.shrink_to(BUFFER_BYTES_KEPT);
+        let frame_bytes = wal::frame_bytes(self.records.byte_count());
+        progress.file_bytes.fetch_add(frame_bytes, Ordering::Relaxed);
+        self.consumer.be_done(&mut self.records);
         Ok(true)
     }
 
@@ -240,12 +249,12 @@ impl Log {
         refuse(&shared.runtime, WriteRefusal::LogFailed, true);
         shared.durability.progress.has_failed.store(true, Ordering::SeqCst);
         self.writer = None;
-        self.records = Vec::new();
+        self.consumer.be_done(&mut self.records);
         shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
 
     /// Has the next segment prepared, by a thread that nobody waits for.
-    fn keep_spare(&mut self) {
+    fn keep_spare(&mut self, policy: SyncPolicy) {
         let writer = self.writer.as_mut().expect("it has not failed");
         if let Some(receiver) = &self.spare {
             match receiver.try_recv() {
@@ -265,9 +274,15 @@ impl Log {
         }
         let (sender, receiver) = channel();
         let (storage, segment_bytes) = (Arc::clone(&self.storage), self.segment_bytes);
+        let preparation = match policy {
+            // Each write waits for a sync.
+            SyncPolicy::Always => Preparation::Zeroed,
+            // To write zeroes first would cost more than the syncs of all seconds.
+            SyncPolicy::EverySecond | SyncPolicy::Never => Preparation::Reserved,
+        };
         let prepare = move || {
             // Who does not want it any more has ended.
-            let _ = sender.send(wal::prepare_spare(&*storage, segment_bytes));
+            let _ = sender.send(wal::prepare_spare(&*storage, segment_bytes, preparation));
         };
         let started = std::thread::Builder::new().name("log-spare".to_owned()).spawn(prepare);
         match started {
@@ -280,8 +295,14 @@ impl Log {
     fn patience(&mut self, policy: SyncPolicy, had_records: bool) -> Option<Duration> {
         let writer = self.writer.as_ref().expect("it has not failed");
         self.quiet_looks = if had_records { 0 } else { self.quiet_looks.saturating_add(1) };
+        let untaken = self.consumer.latest().0 - self.consumer.position().0;
+        if untaken >= PROMPT_BYTES {
+            return Some(Duration::ZERO);
+        }
         if policy == SyncPolicy::Always {
-            return had_records.then_some(Duration::ZERO);
+            // A worker wakes this thread once it has executed all that it had, and all of that
+            // becomes durable at once: what is there before is a part of it.
+            return (untaken > 0).then_some(LOOK_INTERVAL);
         }
         if self.quiet_looks < QUIET_LOOKS {
             return Some(LOOK_INTERVAL);
@@ -318,7 +339,7 @@ impl Log {
         if self.writer.is_none() {
             return Ok(());
         }
-        while self.write(shared)? {}
+        while self.write_frame(shared)? {}
         self.writer.as_mut().expect("it has not failed").sync()?;
         let writer = self.writer.take().expect("it has not failed");
         let progress = &shared.durability.progress;

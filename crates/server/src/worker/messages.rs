@@ -79,7 +79,12 @@ impl Worker<'_> {
     pub(super) fn send_released(&mut self) {
         // Before their next turns, which may write what is to be released in turn.
         for token in self.flush_held() {
-            self.queue_turn(token);
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            // A socket tells what has come meanwhile by an event of its own; what is polled was not
+            // polled for requests.
+            if member.connection.has_more() || member.connection.transport().is_polled() {
+                self.queue_turn(token);
+            }
         }
         self.end_log_waits();
     }
