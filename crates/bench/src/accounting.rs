@@ -18,24 +18,13 @@ pub struct Resident {
     pub shared: u64,
 }
 
-/// Returns the processor time, user and system, of all threads that process `id` has now.
-///
-/// From `/proc/<id>/task/*/schedstat`, which counts nanoseconds where `/proc/<id>/stat` counts
-/// ticks of 10 ms. The time of threads that have ended is not in it; the servers measured here
-/// keep theirs.
+/// Returns the processor time, user and system, of all threads that process `id` has or had: those
+/// that it starts for a moment count too.
 ///
 /// # Errors
 /// When there is no such process.
 pub fn cpu_time(id: u32) -> anyhow::Result<Duration> {
-    let mut total_ns = 0;
-    let tasks = format!("/proc/{id}/task");
-    for task in fs::read_dir(&tasks).with_context(|| tasks.clone())? {
-        let path = task?.path().join("schedstat");
-        // A thread may end between the listing and the read.
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        total_ns += first_number(&text).with_context(|| path.display().to_string())?;
-    }
-    Ok(Duration::from_nanos(total_ns))
+    sys::clock::cpu_of(id).with_context(|| format!("the processor time of process {id}"))
 }
 
 /// Returns the resident memory of process `id`.

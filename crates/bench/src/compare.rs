@@ -85,6 +85,8 @@ struct Sample {
     client_share: f64,
     wrong: u64,
     missing: u64,
+    /// What the writers beside did.
+    writes_per_second: f64,
 }
 
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -249,15 +251,35 @@ impl Comparison {
             rate: None,
             seed,
         };
+        let writers = Load {
+            workload: Row { operation: Operation::Set, ..*row }.workload(&self.data),
+            connections: row.writers,
+            threads: 1,
+            seed: !seed,
+            ..load.clone()
+        };
+        let writers = (row.writers > 0).then(|| writers.connect()).transpose()?;
         let load = load.connect()?;
         let cpu_before = accounting::cpu_time(server.id())?;
-        let report = load.run()?;
+        let (report, beside) = std::thread::scope(|scope| {
+            let beside = writers.map(|writers| scope.spawn(|| writers.run()));
+            let report = load.run();
+            let beside = beside.map(|thread| thread.join().expect("a load does not panic"));
+            anyhow::Ok((report?, beside.transpose()?))
+        })?;
         let cpu = accounting::cpu_time(server.id())? - cpu_before;
         ensure!(report.operations > 0, "no reply came");
         if let Some(error) = &report.first_error {
             eprintln!("{}: {error}", row.name());
         }
-        Ok(Sample::new(&report, cpu))
+        let mut sample = Sample::new(&report, cpu);
+        if let Some(beside) = beside {
+            sample.wrong += beside.wrong;
+            sample.writes_per_second = beside.operations_per_second();
+            let operations = report.operations + beside.operations;
+            sample.cpu_ns_per_operation = cpu.as_nanos() as f64 / operations as f64;
+        }
+        Ok(sample)
     }
 
     fn print_head(&self, sides: &[Side; 2], idle_cpu: [f64; 2], connections: Option<usize>) {
@@ -414,6 +436,7 @@ impl Sample {
             client_share: report.client_cpu.as_secs_f64() / report.elapsed.as_secs_f64().max(1e-9),
             wrong: report.wrong,
             missing: report.missing,
+            writes_per_second: 0.0,
         }
     }
 }
@@ -562,6 +585,10 @@ fn print_row(row: &Row, sides: &[Side; 2], subject: &[Sample], other: &[Sample],
             print!("   {text:>22} {:>9.2}", ratios.operations.median);
         }
         println!();
+        if row.writers > 0 {
+            let writes = median(samples, |sample| sample.writes_per_second);
+            println!("{:26} {:14} {writes:>10.0} SETs/s beside", "", "");
+        }
         if row.batch > 1 {
             let ns =
                 1e9 * row.batch as f64 / median(samples, |sample| sample.operations_per_second);
@@ -585,12 +612,14 @@ fn row_record(row: &Row, subject: &[Sample], other: &[Sample], ratios: &Ratios) 
             "generator_busy_share": spread(&|sample| sample.client_share),
             "wrong": samples.iter().map(|sample| sample.wrong).sum::<u64>(),
             "missing": samples.iter().map(|sample| sample.missing).sum::<u64>(),
+            "writes_per_second_beside": spread(&|sample| sample.writes_per_second),
         })
     };
     json!({
         "row": row.name(),
         "pipeline": row.pipeline,
         "connections": row.connections,
+        "writers": row.writers,
         "transport": row.transport.name(),
         "batch": row.batch,
         "subject": side(subject),
@@ -631,6 +660,7 @@ mod tests {
             client_share: 0.0,
             wrong: 0,
             missing: 0,
+            writes_per_second: 0.0,
         };
         let subject = [sample(1.0, 30.0), sample(2.0, 10.0)];
         let other = [sample(3.0, 10.0), sample(4.0, 10.0)];

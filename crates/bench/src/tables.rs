@@ -37,6 +37,8 @@ pub struct Row {
     pub pipeline: usize,
     /// Connections.
     pub connections: usize,
+    /// Connections beside, which SET one key after the other and do not count.
+    pub writers: usize,
     /// Requests that the row reports as one batch; 1 where a row is about single requests.
     pub batch: usize,
     /// What both servers' `appendfsync` is for it, where the table says so.
@@ -101,6 +103,9 @@ impl Row {
         let (operation, transport) = (self.operation, self.transport.name());
         match (self.batch, self.pipeline) {
             (1, pipeline) => match self.sync_policy {
+                Some(policy) if self.writers > 0 => {
+                    format!("{operation} {transport} P{pipeline} by SET {policy}")
+                }
                 Some(policy) => format!("{operation} {transport} P{pipeline} {policy}"),
                 None => format!("{operation} {transport} P{pipeline}"),
             },
@@ -150,7 +155,8 @@ pub enum Table {
     Lanes,
     /// SET with a log on disk on both servers.
     Durable,
-    /// SET with a log that is made durable each second against SET without a log.
+    /// SET with a log that is made durable each second against SET without a log, and GET beside
+    /// writers who wait for the disk against GET beside writers who do not.
     Log,
 }
 
@@ -175,6 +181,7 @@ impl Table {
             transport,
             pipeline,
             connections,
+            writers: 0,
             batch: 1,
             sync_policy: None,
             bound: None,
@@ -209,13 +216,14 @@ impl Table {
             }
             Table::Durable => {
                 let rows = [("always", 1), ("always", 16), ("everysec", 16)];
-                let row = |(policy, pipeline)| Row {
+                rows.map(|(policy, pipeline)| Row {
                     sync_policy: Some(policy),
                     ..row(Operation::Set, Transport::Unix, pipeline)
-                };
-                rows.map(row).to_vec()
+                })
+                .to_vec()
             }
-            Table::Log | Table::Sink => {
+            Table::Log => log_rows(row(Operation::Set, Transport::Unix, 1)),
+            Table::Sink => {
                 [1, 16, 64].map(|pipeline| row(Operation::Set, Transport::Unix, pipeline)).to_vec()
             }
             Table::Lanes => {
@@ -228,6 +236,15 @@ impl Table {
     }
 }
 
+/// Returns the rows of the table `log`, which are like `row`.
+fn log_rows(row: Row) -> Vec<Row> {
+    let set = |pipeline| Row { pipeline, sync_policy: Some("everysec"), ..row };
+    let half = (row.connections / 2).max(1);
+    let (operation, sync_policy) = (Operation::Get, Some("always"));
+    let beside = Row { operation, connections: half, writers: half, sync_policy, ..row };
+    [set(1), set(16), set(64), beside].to_vec()
+}
+
 /// Returns the rows of the table `commands`.
 fn command_rows(connections: usize) -> Vec<Row> {
     let row = |operation, pipeline, bound, connections| Row {
@@ -235,6 +252,7 @@ fn command_rows(connections: usize) -> Vec<Row> {
         transport: Transport::Unix,
         pipeline,
         connections,
+        writers: 0,
         batch: 1,
         sync_policy: None,
         bound: Some(bound),
@@ -308,7 +326,7 @@ mod tests {
             (Table::Sink, 3),
             (Table::Lanes, 9),
             (Table::Durable, 3),
-            (Table::Log, 3),
+            (Table::Log, 4),
         ] {
             let mut names: Vec<String> = table.rows(&both, 50).iter().map(Row::name).collect();
             names.sort();

@@ -1,5 +1,6 @@
 //! Clocks: the wall clock in milliseconds, the steady clock, processor time, and local dates.
 
+use std::io;
 use std::time::Duration;
 
 use base::UnixMs;
@@ -39,6 +40,27 @@ pub fn thread_cpu() -> Duration {
 /// Returns the processor time that all threads of this process have used.
 pub fn process_cpu() -> Duration {
     duration(clock_gettime(ClockId::ProcessCPUTime))
+}
+
+/// Returns the processor time that all threads of process `id` have used, those that have ended
+/// too.
+///
+/// # Errors
+/// When there is no such process, or it may not be looked at.
+pub fn cpu_of(id: u32) -> io::Result<Duration> {
+    let id = libc::pid_t::try_from(id).map_err(|_| io::ErrorKind::NotFound)?;
+    let mut clock = 0;
+    // SAFETY: `clock` is a place for the one number that is written.
+    match unsafe { libc::clock_getcpuclockid(id, &raw mut clock) } {
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a place for what is written.
+    match unsafe { libc::clock_gettime(clock, &raw mut time) } {
+        0 => Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn duration(time: Timespec) -> Duration {
