@@ -95,6 +95,7 @@ const OWN: &[&str] = &[
     "lease_voids",
     "lease_expiries",
     "# Shm",
+    "# Cache",
 ];
 
 #[test]
@@ -114,7 +115,9 @@ fn sections_and_fields_are_those_of_redis_in_its_order() {
     let is_listed = |name: &String, list: &[&str]| list.contains(&name.as_str());
     let ours_alone = |name: &&String| {
         let own = [OWN, ADDED_BY_72, ADDED_BY_74];
-        own.iter().any(|list| is_listed(name, list)) || name.starts_with("shm_")
+        own.iter().any(|list| is_listed(name, list))
+            || name.starts_with("shm_")
+            || name.starts_with("cache_")
     };
     let shared: Vec<&String> = ours.iter().filter(|name| !ours_alone(name)).collect();
     let expected: Vec<&String> =

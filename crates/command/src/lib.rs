@@ -47,8 +47,8 @@ pub use handler::session::{
 pub use host::client_info::ClientInfo;
 pub use host::info_sections::{InfoKind, InfoSection, InfoSections, InfoText};
 pub use host::observe::{
-    CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
-    ratio,
+    CacheOverview, CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand,
+    SlowLogEntry, ratio,
 };
 pub use host::{
     Answer, Attendance, BackupOutcome, BackupRefusal, BackupReport, Clients, ConfigError, Crash,

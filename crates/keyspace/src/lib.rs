@@ -25,6 +25,7 @@
 mod access;
 mod access_mark;
 mod adopted_values;
+mod cache_report;
 mod clearing;
 mod collection_writer;
 mod deferred_free;
@@ -76,6 +77,7 @@ pub use arena::{
     Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
     Uploader, ValueType,
 };
+pub use cache_report::{AdaptiveReport, CacheReport, SizeClass};
 pub use digest::DatasetDigest;
 pub use effects::{
     Admission, Effect, EffectSink, EventClass, Expiry, LastUse, NO_EVENT, Record, RecordView,
@@ -97,6 +99,7 @@ pub use leases::{LeaseAnswer, LeaseToken, TimedString, lease_bytes};
 pub use lists::WhenAbsent;
 pub use memory_limit::SweepContext;
 pub use object::{Content, Kind, Object};
+pub use policy::Advice as CacheAdvice;
 pub use published::{Counters, DatabaseCounts};
 pub use rdb::Version as ExportVersion;
 pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};

@@ -117,7 +117,9 @@ impl ShardPolicy {
         self.window.push(hash, bytes, self.keys, self.bytes);
         let hash = self.scatter.of(hash);
         let (now, random) = (self.known.now, self.draw());
-        let mark = self.ghosts.take(hash, now, random).unwrap_or(Mark::first(now));
+        let known = self.ghosts.take(hash, now, random);
+        self.happened.ghost_hits += u32::from(known.is_some());
+        let mark = known.unwrap_or(Mark::first(now));
         self.ghosts.fit(self.ghost_count());
         if hash & self.known.sample_mask == 0 {
             self.sample(hash, bytes, Event::Write);

@@ -44,6 +44,7 @@ pub struct Shared {
     clock: AtomicU64,
     lookups: AtomicU64,
     hits: AtomicU64,
+    ghost_hits: AtomicU64,
     keys: AtomicU64,
     bytes: AtomicU64,
     capacity_bytes: AtomicU64,
@@ -63,6 +64,8 @@ pub(crate) struct Happened {
     pub accesses: u32,
     pub lookups: u32,
     pub hits: u32,
+    /// Keys that came back and had a ghost.
+    pub ghost_hits: u32,
     pub keys: i64,
     pub bytes: i64,
 }
@@ -95,6 +98,7 @@ impl Shared {
             clock: AtomicU64::new(0),
             lookups: AtomicU64::new(0),
             hits: AtomicU64::new(0),
+            ghost_hits: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             capacity_bytes: AtomicU64::new(capacity_bytes),
@@ -120,6 +124,11 @@ impl Shared {
     /// Returns the bytes of all keys, as far as shards have told.
     pub fn bytes(&self) -> u64 {
         (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
+    }
+
+    /// Returns how many keys came back whose counters were known yet, as far as shards have told.
+    pub fn ghost_hits(&self) -> u64 {
+        self.ghost_hits.load(Ordering::Relaxed)
     }
 
     /// Sets how many bytes of keys and values the cache can hold: what the engine counts as the
@@ -158,6 +167,7 @@ impl Shared {
     pub(crate) fn settle(&self, happened: Happened) -> Known {
         add(&self.lookups, u64::from(happened.lookups));
         add(&self.hits, u64::from(happened.hits));
+        add(&self.ghost_hits, u64::from(happened.ghost_hits));
         // Two's complement: adding a negative number as an unsigned one subtracts.
         add(&self.keys, happened.keys as u64);
         add(&self.bytes, happened.bytes as u64);

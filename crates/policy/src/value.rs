@@ -74,6 +74,11 @@ impl Blend {
         (0..Blend::COUNT as u8).map(Blend)
     }
 
+    /// Returns the weight of the fast counter, in percent.
+    pub fn fast_percent(self) -> u32 {
+        [0, 10, 30, 60, 100][usize::from(self.0)]
+    }
+
     /// Returns the blend at `position` of [`Blend::all`], the last one beyond that.
     pub(crate) fn at(position: u8) -> Blend {
         Blend(position.min(Blend::COUNT as u8 - 1))

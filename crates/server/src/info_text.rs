@@ -34,6 +34,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Latencystats", kind: InfoKind::All, fields: latencies },
     Section { name: "Cluster", kind: InfoKind::Default, fields: cluster },
     Section { name: "Shm", kind: InfoKind::Everything, fields: shared_memory },
+    Section { name: "Cache", kind: InfoKind::Everything, fields: cache },
     Section { name: "Keyspace", kind: InfoKind::Default, fields: keys },
 ];
 
@@ -419,6 +420,29 @@ fn errors(shared: &ServerState, fields: &mut InfoText) {
 
 fn cluster(_shared: &ServerState, fields: &mut InfoText) {
     fields.add("cluster_enabled", 0);
+}
+
+fn cache(shared: &ServerState, fields: &mut InfoText) {
+    let report = shared.keyspace().cache_report();
+    fields.add("cache_policy", report.policy.name());
+    fields.add("cache_objective", report.objective.name());
+    let Some(adaptive) = report.adaptive else { return };
+    fields.add("cache_key_bytes", adaptive.key_bytes);
+    fields.add("cache_policy_bytes", adaptive.policy_bytes);
+    fields.add("cache_recent_percent", adaptive.recent_percent);
+    fields.add("cache_ghost_hits", adaptive.ghost_hits);
+    fields.add("cache_advice", u8::from(adaptive.advice.is_some()));
+    let Some(advice) = adaptive.advice else { return };
+    for (name, rate) in [
+        ("cache_hit_rate", advice.now),
+        ("cache_hit_rate_half_memory", advice.half_memory),
+        ("cache_hit_rate_double_memory", advice.double_memory),
+        ("cache_lru_hit_rate", advice.lru),
+        ("cache_lru_hit_rate_half_memory", advice.lru_half_memory),
+        ("cache_lru_hit_rate_double_memory", advice.lru_double_memory),
+    ] {
+        fields.add(name, format!("{rate:.4}"));
+    }
 }
 
 fn shared_memory(shared: &ServerState, fields: &mut InfoText) {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use base::UnixMs;
+use base::prng::Prng;
 use command::{
-    CommandTimes, Flags, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand,
-    SlowLogEntry,
+    CacheOverview, CommandTimes, Flags, LatencyEvent, LatencySeries, MemoryReport, Observer,
+    SlowCommand, SlowLogEntry,
 };
 
 use crate::info_text;
@@ -86,6 +87,15 @@ impl Observer for ServerState {
             client_count: self.clients.len() as u64,
             ..self.runtime.memory_report()
         }
+    }
+
+    fn cache_overview(&self) -> Option<CacheOverview> {
+        let keyspace = self.keyspace();
+        let mut random = Prng::new(self.runtime.clock().steady_ns());
+        Some(CacheOverview {
+            report: keyspace.cache_report(),
+            sizes: keyspace.size_classes(&mut random),
+        })
     }
 
     fn purge_memory(&self) {

@@ -175,6 +175,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("purgelogsto", "Pika's own"),
     ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
     ("save", "Redis writes to disk; compat/observation.rs has the refusal"),
+    ("cache|advise", "Forebay's own"),
     ("shm|alloc", "Forebay's own"),
     ("shm|attach", "Forebay's own"),
     ("shm|close", "Forebay's own"),

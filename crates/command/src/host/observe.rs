@@ -2,6 +2,7 @@
 //! distributions, and where memory goes.
 
 use base::UnixMs;
+use keyspace::{CacheReport, SizeClass};
 use resp::RequestView;
 
 use crate::handler::session::SessionState;
@@ -59,6 +60,11 @@ pub trait Observer {
     /// Returns where memory goes.
     fn memory_report(&self) -> MemoryReport {
         MemoryReport::default()
+    }
+
+    /// Returns what is known of the cache; none where the host does not tell.
+    fn cache_overview(&self) -> Option<CacheOverview> {
+        None
     }
 
     /// Gives memory that nothing uses back to the system, as far as possible.
@@ -171,6 +177,14 @@ pub struct CommandTimes {
     pub calls: u64,
     /// How many took at most so many microseconds: (microseconds, calls), ascending.
     pub steps: Vec<(u64, u64)>,
+}
+
+/// What is known of the cache.
+#[derive(Clone, Debug)]
+pub struct CacheOverview {
+    pub report: CacheReport,
+    /// Where the memory of the keys is, by their sizes.
+    pub sizes: Vec<SizeClass>,
 }
 
 /// Where memory goes, in bytes.

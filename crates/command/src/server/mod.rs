@@ -1,6 +1,7 @@
 //! The commands of the server.
 
 mod backup;
+mod cache;
 mod command;
 mod config;
 mod dbsize;
@@ -28,6 +29,7 @@ pub(crate) static SERVER: &[&Command] = &[
     &backup::BACKUP,
     &save::BGREWRITEAOF,
     &save::BGSAVE,
+    &cache::CACHE,
     &command::COMMAND,
     &config::CONFIG,
     &dbsize::DBSIZE,

@@ -13,7 +13,7 @@ use crate::support::World;
 const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
 
 /// Rows that differ on purpose: (name, what differs, why).
-const EXCEPTIONS: [(&str, &str, &str); 69] = [
+const EXCEPTIONS: [(&str, &str, &str); 72] = [
     ("await", "absent there", "Forebay's own"),
     ("backup", "absent there", "Forebay's own"),
     ("backup|help", "absent there", "Forebay's own"),
@@ -60,6 +60,9 @@ const EXCEPTIONS: [(&str, &str, &str); 69] = [
     ("mlget", "absent there", "Forebay's own"),
     ("msetex", "absent there", "Redis 8.4 has it first"),
     ("purgelogsto", "absent there", "Pika has it"),
+    ("cache", "absent there", "Forebay's own"),
+    ("cache|advise", "absent there", "Forebay's own"),
+    ("cache|help", "absent there", "Forebay's own"),
     ("shm", "absent there", "Forebay's own"),
     ("shm|alloc", "absent there", "Forebay's own"),
     ("shm|attach", "absent there", "Forebay's own"),

@@ -15,6 +15,7 @@ use base::{DATABASE_COUNT_MAX, DatabaseIndex};
 use effects::Cause;
 use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
+use crate::cache_report::AdaptiveReport;
 use crate::eviction::policy::{
     Candidate, EvictionPolicy, KeyEvent, Marks, Ranking, Room, Row, Scope, Setup, Told,
 };
@@ -262,6 +263,25 @@ impl Keyspace {
     /// Discharges what `before` took, which no shard has any more.
     pub(crate) fn end_adaptive(&self, before: &SharedPart) {
         before.recharge(0, &self.account);
+    }
+
+    /// Returns the objective, and what the policy knows where it is in force.
+    pub(crate) fn adaptive_report(&self) -> (CacheObjective, Option<AdaptiveReport>) {
+        let state = self.adaptive_state();
+        let (objective, shared) = (state.objective, state.shared.clone());
+        drop(state);
+        let policy_bytes = || {
+            let of_shard = |index| self.lock(index).shard_mut(index).policy.charged_bytes();
+            self.shard_indexes().map(of_shard).sum::<u64>()
+        };
+        let report = shared.map(|shared| AdaptiveReport {
+            advice: if self.maxmemory() == 0 { None } else { shared.policy.advice() },
+            recent_percent: shared.policy.blend().fast_percent(),
+            ghost_hits: shared.policy.ghost_hits(),
+            key_bytes: shared.policy.bytes(),
+            policy_bytes: policy_bytes() + shared.policy.memory_bytes(),
+        });
+        (objective, report)
     }
 
     fn adaptive_state(&self) -> MutexGuard<'_, AdaptiveState> {

@@ -413,6 +413,11 @@ impl ShardPolicy {
         self.charge(ranking.memory_bytes(), account);
     }
 
+    /// Returns what is charged of the ranking's memory.
+    pub fn charged_bytes(&self) -> u64 {
+        self.charged_bytes.get()
+    }
+
     /// Forgets everything, to be replaced by another policy.
     fn end(&self, account: &MemoryAccount) {
         self.charge(0, account);

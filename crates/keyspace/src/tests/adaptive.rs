@@ -185,6 +185,27 @@ fn keys_that_were_there_before_the_policy_go_like_others() {
 }
 
 #[test]
+fn report_tells_what_other_memory_would_bring_and_where_memory_is() {
+    let trace = workload("seed", SCALE);
+    let (hit_percent, Served { fixture, .. }) = served(EvictionPolicy::ADAPTIVE, &trace, LIMIT);
+    let keyspace = &fixture.keyspace;
+    let report = keyspace.cache_report().adaptive.expect("the policy is in force");
+    let advice = report.advice.expect("it has seen enough");
+    println!("{hit_percent:.2} {report:?}");
+    assert!((advice.now * 100.0 - hit_percent).abs() < 5.0, "{advice:?}");
+    assert!(advice.half_memory < advice.now && advice.now < advice.double_memory, "{advice:?}");
+    assert!(advice.lru < advice.now, "{advice:?}");
+    assert!(report.ghost_hits > 1_000 && report.policy_bytes > 0, "{report:?}");
+    let classes = keyspace.size_classes(&mut Prng::new(3));
+    let keys: u64 = classes.iter().map(|class| class.keys).sum();
+    let bytes: u64 = classes.iter().map(|class| class.bytes).sum();
+    assert!(keys.abs_diff(keyspace.counts(DB0).keys) < 10, "{classes:?}");
+    assert!(bytes.abs_diff(report.key_bytes) < report.key_bytes / 5, "{classes:?}");
+    keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    assert!(keyspace.cache_report().adaptive.is_none());
+}
+
+#[test]
 fn objective_bytes_keeps_large_keys_too() {
     let trace = workload("seed", SCALE);
     let bytes_of = |objective| {

@@ -49,6 +49,8 @@ const OURS: &[(&str, &str)] = &[
     ("AWAIT", "waiting for a key"),
     ("BACKUP", "copies of the data while the server serves"),
     ("BACKUP ", "copies of the data while the server serves"),
+    ("CACHE", "what other memory would bring to a cache"),
+    ("CACHE ", "what other memory would bring to a cache"),
     ("FEED", "reading the stream of changes"),
     ("FEED ", "reading the stream of changes"),
     ("PURGELOGSTO", "removing files of the log, as in Pika"),
