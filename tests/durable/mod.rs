@@ -5,6 +5,7 @@ mod feed;
 mod kills;
 mod loading;
 mod moments;
+mod redis_files;
 mod snapshots;
 mod starts;
 

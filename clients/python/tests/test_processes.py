@@ -208,6 +208,55 @@ def test_second_open_joins_the_first(tmp_path):
         other.call("PING")
 
 
+_WRITER = """
+import forebay, sys
+db = forebay.open(sys.argv[1], durable=True)
+for number in range(int(sys.argv[2]), 1_000_000):
+    db.call("SET", f"key:{number}", str(number))
+    db.call("RPUSH", "numbers", str(number))
+    print(number, flush=True)
+"""
+
+
+def test_durable_store_has_what_was_acknowledged_after_a_kill(tmp_path):
+    folder = str(tmp_path / "store")
+    acknowledged = -1
+    for round in range(3):
+        command = [sys.executable, "-c", _WRITER, folder, str(acknowledged + 1)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        for _ in range(50 + 7 * round):
+            acknowledged = int(process.stdout.readline())
+        process.kill()
+        # What it has printed since the last line that was read is acknowledged too.
+        rest = process.stdout.read().splitlines()
+        acknowledged = int(rest[-1]) if rest and rest[-1].isdigit() else acknowledged
+        process.wait()
+        process.stdout.close()
+        # It stays durable without being told.
+        with forebay.open(folder) as db:
+            assert db.call("CONFIG", "GET", "appendonly")[1] == b"yes"
+            for number in range(acknowledged + 1):
+                assert db.get(f"key:{number}") == str(number).encode()
+            numbers = db.call("LRANGE", "numbers", "0", "-1")
+            assert numbers[: acknowledged + 1] == [str(n).encode() for n in range(acknowledged + 1)]
+            # What was not acknowledged may be there or not: the next round begins behind it.
+            db.call("LTRIM", "numbers", "0", str(acknowledged))
+
+
+def test_durable_store_is_there_after_its_end_and_no_other(tmp_path):
+    with pytest.raises(ValueError, match="needs a folder"):
+        forebay.open(durable=True)
+    with forebay.open(tmp_path / "store", durable=True) as db:
+        db.put("key", numpy.arange(1000))
+        with forebay.open(tmp_path / "store", durable=True) as other:
+            assert other.get("key").numpy()[999] == 999
+    with forebay.open(tmp_path / "store") as db:
+        assert db.get("key").numpy()[999] == 999
+    with forebay.open(tmp_path / "other"):
+        with pytest.raises(ValueError, match="not durable"):
+            forebay.open(tmp_path / "other", durable=True)
+
+
 def test_stores_are_separate_and_leave_no_folder():
     import pathlib
 

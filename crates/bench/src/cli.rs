@@ -26,6 +26,7 @@ use crate::memory_per_key::Measurement;
 use crate::one_sided_reads::{self, Reads};
 use crate::pipeline::{self, Pipelines};
 use crate::record;
+use crate::restart::Restart;
 use crate::server_process::{self, ServerSpec};
 use crate::small::Small;
 use crate::tables::{DataSet, Table, Transport};
@@ -55,6 +56,9 @@ enum Command {
     /// Starts Forebay and another server and measures what small limits hold and small datasets
     /// take
     Small(SmallArguments),
+    /// Starts Forebay and another server again and again and compares how long it takes until their
+    /// data are there
+    Restart(RestartArguments),
     /// Starts Forebay and another server and compares how often their full caches have a key
     HitRate(HitRateArguments),
     /// Starts Forebay, another server and memcached, each with as much memory as its process may
@@ -368,6 +372,25 @@ struct SmallArguments {
 }
 
 #[derive(Args)]
+struct RestartArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    #[arg(long, default_value_t = 5_000_000)]
+    keys: u64,
+    #[arg(long, default_value_t = 64)]
+    value_bytes: usize,
+    /// Writes behind the snapshot of the log, each of a key that is there
+    #[arg(long, default_value_t = 1_000_000)]
+    records: u64,
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct HitRateArguments {
     #[command(flatten)]
     servers: ServerArguments,
@@ -574,6 +597,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::Limits(arguments) => limits(arguments),
         Command::Kills(arguments) => kills(arguments),
         Command::Small(arguments) => small(arguments),
+        Command::Restart(arguments) => restart(arguments),
         Command::HitRate(arguments) => HitRates {
             subject: arguments.servers.subject()?,
             other: arguments.servers.other(),
@@ -872,6 +896,20 @@ fn small(arguments: SmallArguments) -> anyhow::Result<()> {
         servers,
         limits_mib: arguments.limits_mib,
         keys: arguments.keys,
+        seed: arguments.seed,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn restart(arguments: RestartArguments) -> anyhow::Result<()> {
+    Restart {
+        subject: arguments.servers.subject()?,
+        other: arguments.servers.other(),
+        keys: arguments.keys,
+        value_bytes: arguments.value_bytes,
+        records: arguments.records,
+        rounds: arguments.rounds,
         seed: arguments.seed,
         results: record::folder(arguments.results.results),
     }

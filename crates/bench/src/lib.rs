@@ -4,9 +4,9 @@
 //! `key_distribution.rs`) and checks replies with `skim.rs`. `server_process.rs` starts servers and
 //! `accounting.rs` reads what they used. `compare.rs`, `memory_per_key.rs`,
 //! `memory_of_collections.rs`, `small.rs`, `churn.rs`, `memory_limits.rs`, `hit_rate.rs`,
-//! `cache.rs`, `one_sided_reads.rs` with `collection_reads.rs`, `kills.rs`, `local.rs`,
-//! `pipeline.rs`, `instructions.rs` and `demo.rs` are the commands, `read_cost.rs` times one read
-//! for the last and `kill_and_restart.rs` ends it;
+//! `cache.rs`, `one_sided_reads.rs` with `collection_reads.rs`, `kills.rs`, `restart.rs`,
+//! `local.rs`, `pipeline.rs`, `instructions.rs` and `demo.rs` are the commands, `read_cost.rs`
+//! times one read for the last and `kill_and_restart.rs` ends it;
 //! `cache_sim.rs` simulates eviction policies without a server.
 //! `tables.rs` and `recipes.rs` hold the rows that are published, each a cycle of one connection;
 //! `cli.rs` is the command line, `record.rs` writes them down.
@@ -39,6 +39,7 @@ pub mod pipeline;
 pub mod read_cost;
 pub mod recipes;
 pub mod record;
+pub mod restart;
 pub mod server_process;
 pub mod skim;
 pub mod small;

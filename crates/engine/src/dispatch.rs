@@ -64,7 +64,7 @@ fn check_in_order(
         return Err(CommandError::NOT_IN_TRANSACTION);
     }
     let pause = execution.pause.get();
-    let is_loading = keyspace.admission().is_loading();
+    let is_loading = keyspace.admission().is_loading() && !session.is_loader;
     // A pause keeps the data as it is: nothing is evicted, and nothing refused for that.
     if is_over_limit
         && pause.is_none()
@@ -78,6 +78,7 @@ fn check_in_order(
         return Err(CommandError::LOADING);
     }
     if let Some(error) = write_refusal(keyspace)
+        && !session.is_loader
         && may(command, session, Flags::WRITE, Flags::WRITE)
     {
         return Err(error);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::MutexGuard;
 
-use arena::ReservedBlock;
+use arena::{NeedRoom, ReservedBlock};
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 
 use crate::access::Access;
@@ -323,9 +323,7 @@ impl<'k> Guard<'k> {
             Some(&part.table)
         };
         let ahead = &keys[..keys.len().min(PREFETCH_KEYS_MAX)];
-        for key in ahead {
-            table(key).inspect(|table| table.prefetch_bucket(key.hash));
-        }
+        self.prefetch_buckets(ahead, database);
         for key in ahead {
             table(key).inspect(|table| table.prefetch_entry(key.hash));
         }
@@ -340,6 +338,26 @@ impl<'k> Guard<'k> {
                 part.slots.prefetch(key.slot);
             }
         }
+    }
+
+    /// Asks the cache for where `keys` would be, which are not there as far as is known.
+    pub fn prefetch_buckets(&self, keys: &[Key<'_>], database: DatabaseIndex) {
+        for key in keys {
+            let part = self.shards().shard(key.shard).database(database);
+            part.inspect(|part| part.table.prefetch_bucket(key.hash));
+        }
+    }
+
+    /// Makes room in the index of `database`, in the shard that is held, for so many keys more.
+    ///
+    /// # Errors
+    /// When there is none: the room that there was is made.
+    pub fn reserve(&mut self, database: DatabaseIndex, keys: u64) -> Result<(), NeedRoom> {
+        let (shard, recorder) = self.only();
+        shard.ensure_database(database, recorder)?;
+        shard.freeze_if_atomic(database, recorder);
+        let part = shard.database_mut(database).expect("it was made just now");
+        part.table.grow_for(keys)
     }
 
     /// Makes all that changes from here on one record, hidden from readers in other processes

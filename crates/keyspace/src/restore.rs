@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
+use arena::{AccessMark, Encoding, EntryId, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding, Rules};
 use effects::{Cause, Effect, EventClass, LastUse, StoredForm};
@@ -92,8 +92,9 @@ impl WriteView<'_> {
         Ok(Restored { payload: Cow::Borrowed(payload), ..restored })
     }
 
-    /// Makes `key` hold the value that `bytes` are, a payload without its footer, in the form that
-    /// the options of the collections say: as it stands in a file.
+    /// Makes `key`, where it is not there, hold the value that `bytes` are, a payload without its
+    /// footer, in the form that the options of the collections say: as it stands in a file. Returns
+    /// whether it was not there.
     ///
     /// # Errors
     /// [`RestoreError`], and nothing has changed.
@@ -104,20 +105,25 @@ impl WriteView<'_> {
         expires_at: Option<UnixMs>,
         grace_ms: u64,
         last_use: LastUse,
-    ) -> Result<(), RestoreError> {
+    ) -> Result<bool, RestoreError> {
         let mut restored = self.read_value(key, bytes, u64::MAX, None)?;
         if self.writer(key).shard.sink.is_some() {
             let mut payload = bytes.to_vec();
             rdb::seal_newest(&mut payload);
             restored.payload = Cow::Owned(payload);
         }
-        self.restore(key, restored, expires_at, last_use).map_err(RestoreError::NeedRoom)?;
+        let mut writer = self.writer(key);
+        if writer.live(key).is_some() {
+            return Ok(false);
+        }
+        let put = writer.put_restored(key, None, restored, expires_at, last_use);
+        put.map_err(RestoreError::NeedRoom)?;
         if let Some(at) = expires_at
             && grace_ms > 0
         {
             self.set_stale_expiry(key, at, grace_ms).map_err(RestoreError::NeedRoom)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// As [`WriteView::read_payload`], of a payload without its footer: who restores it has to give
@@ -165,10 +171,27 @@ impl WriteView<'_> {
         expires_at: Option<UnixMs>,
         last_use: LastUse,
     ) -> Result<(), NeedRoom> {
-        let Restored { payload, value, form, scratch } = restored;
         let mut writer = self.writer(key);
-        let mark = writer.mark_of(last_use);
         let found = writer.live(key);
+        writer.put_restored(key, found, restored, expires_at, last_use)
+    }
+}
+
+impl KeyWriter<'_> {
+    /// Makes `key`, which is at `found` where it is there, hold what was read.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    fn put_restored(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        restored: Restored<'_>,
+        expires_at: Option<UnixMs>,
+        last_use: LastUse,
+    ) -> Result<(), NeedRoom> {
+        let Restored { payload, value, form, scratch } = restored;
+        let mark = self.mark_of(last_use);
         let new = |value_type, encoding| NewValue {
             bytes: &[],
             value_type,
@@ -181,23 +204,23 @@ impl WriteView<'_> {
                 let like = new(ValueType::String, encoding_of_form(form));
                 let value = NewValue { bytes: &bytes, ..like };
                 match scratch {
-                    None => writer.put_value(key, found, &value)?,
+                    None => self.put_value(key, found, &value)?,
                     // The request brings fewer bytes than are stored.
-                    Some(_) => writer.bounded(|writer| writer.put_value(key, found, &value))?,
+                    Some(_) => self.bounded(|writer| writer.put_value(key, found, &value))?,
                 }
             }
             Value::Collection(collection) => {
                 // From here on they are the collection's.
                 drop(scratch);
-                writer.admit_unbrought(collection.memory_bytes())?;
+                self.admit_unbrought(collection.memory_bytes())?;
                 let like = new(type_of(&collection), Encoding::Handle);
-                let stored = writer.put_collection(key, found, collection, &like);
+                let stored = self.put_collection(key, found, collection, &like);
                 stored.map_err(|(need, _)| need)?;
             }
         }
         let payload = &*payload;
         let effect = Effect::Restore { key: key.bytes, payload, form, expires_at, last_use };
-        writer.changed(key, EventClass::Generic, effect);
+        self.changed(key, EventClass::Generic, effect);
         Ok(())
     }
 }

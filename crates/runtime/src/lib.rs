@@ -8,9 +8,10 @@
 //! and keys, `address_space.rs` reserves addresses for memory that other processes may map.
 //! `embedded.rs` is an instance in a program that is not a server, `embedded_session.rs` a session
 //! of it, `embedded_host.rs` what its commands learn about their surroundings. `stream.rs` keeps
-//! the changes, `changes.rs` hands them to a consumer. `snapshot_file.rs` writes and reads files of
-//! the whole dataset.
-//! *Invariants*: no socket, and no thread but the caller's; an instance uses only the clock and the
+//! the changes, `changes.rs` hands them to a consumer. `snapshot_file.rs` writes files of the
+//! whole dataset, `file_loading.rs` reads them.
+//! *Invariants*: no socket, and no thread but the caller's and those that he wants to help with the
+//! reading of a file; an instance uses only the clock and the
 //! randomness that it was given, so that each of several in one process has its own, and one seed
 //! determines everything.
 //! *Not here*: transports, configuration files, logs, observation (server); what a request does
@@ -23,6 +24,7 @@ mod embedded;
 mod embedded_host;
 mod embedded_session;
 mod environment;
+mod file_loading;
 mod options;
 mod report;
 mod runtime;
@@ -38,13 +40,11 @@ pub use embedded::{Embedded, EmbeddedOptions};
 pub use embedded_session::Session;
 pub use engine::Clock;
 pub use environment::{Environment, Randomness};
+pub use file_loading::{ExpiredKeys, LoadError, LoadObserver, LoadOptions, Loaded};
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};
-pub use snapshot_file::{
-    ExpiredKeys, LoadError, LoadObserver, Loaded, SaveError, SaveOptions, SaveProgress, Saved,
-    is_temporary,
-};
+pub use snapshot_file::{SaveError, SaveOptions, SaveProgress, Saved, is_temporary};
 pub use sweep_stats::{OverLimitDurations, SweepCounts};
 pub use sweeper::Sweeper;
 pub use system::{SystemClock, SystemRandomness};

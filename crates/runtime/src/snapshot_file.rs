@@ -1,26 +1,23 @@
-//! The dataset in a file of Redis's format: written while the instance serves, and read at start.
+//! The dataset in a file of Redis's format, written while the instance serves.
 //!
 //! A file is written beside its place under another name, made durable, and then given its name, so
 //! that there is a whole one at any time. The caller's thread does all of it.
 //!
-//! *Not here*: when it is done, and by which thread (server); the moment that a file stands for
+//! *Not here*: when it is done, and by which thread (server); how a file is read
+//! (`file_loading.rs`); the moment that a file stands for
 //! (`keyspace/snapshot.rs`).
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
-use std::ops::ControlFlow;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{DatabaseIndex, Lsn, UnixMs};
+use base::Lsn;
 use keyspace::{
-    Guard, LastUse, NeedRoom, RestoreError, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd,
-    SnapshotOptions, SnapshotRuns,
+    Guard, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd, SnapshotOptions, SnapshotRuns,
 };
-use rdb::file::{
-    EntryEncoder, FileEntry, FileError, FileForm, FileReader, FileWriter, Item, LSN_FIELD,
-};
+use rdb::file::{EntryEncoder, FileForm, FileWriter, LSN_FIELD};
 
 use crate::runtime::Runtime;
 
@@ -110,100 +107,6 @@ impl fmt::Display for SaveError {
 
 impl std::error::Error for SaveError {}
 
-/// What was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
-    /// The LSN that the file stands for, if it says so.
-    pub lsn: Option<Lsn>,
-    /// The keys that are there now.
-    pub keys: u64,
-    /// The keys that had expired and were left out.
-    pub expired: u64,
-    /// The bytes of the file.
-    pub bytes: u64,
-}
-
-/// Who follows the reading of a file.
-pub trait LoadObserver {
-    /// The file has a field of this name.
-    fn field(&mut self, _name: &[u8], _value: &[u8]) {}
-
-    /// So much was read, now and then and at the end. Where it breaks, the reading ends with
-    /// [`LoadError::Cancelled`].
-    fn progress(&mut self, _loaded: &Loaded) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// Nobody does.
-impl LoadObserver for () {}
-
-/// What becomes of keys of a file that have expired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpiredKeys {
-    /// They are left out.
-    LeftOut,
-    /// They are made: what is applied behind the file knows them until it says that they are gone.
-    Made,
-}
-
-/// Why a file was not read to its end: what came before is there.
-#[derive(Debug)]
-pub enum LoadError {
-    /// The file is not as it may be.
-    File(FileError),
-    /// It has a database that is not here.
-    Database(u64),
-    /// What it has of a key is no value.
-    Value {
-        /// Where the entry begins.
-        offset: u64,
-        /// The key.
-        key: Vec<u8>,
-    },
-    /// It has a key twice.
-    Twice {
-        /// Where the second entry begins.
-        offset: u64,
-        /// The key.
-        key: Vec<u8>,
-    },
-    /// There is no memory for it.
-    NoRoom(NeedRoom),
-    /// Who follows it wants no more.
-    Cancelled,
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::File(error) => error.fmt(formatter),
-            LoadError::Database(number) => write!(
-                formatter,
-                "it has database {number}, which is beyond those of the option 'databases'"
-            ),
-            LoadError::Value { offset, key } => {
-                write!(formatter, "at byte {offset}: the value of '{}' is none", key.escape_ascii())
-            }
-            LoadError::Twice { offset, key } => {
-                write!(formatter, "at byte {offset}: the key '{}' once more", key.escape_ascii())
-            }
-            LoadError::NoRoom(need) => {
-                write!(formatter, "no memory for it: {} bytes are missing", need.bytes)
-            }
-            LoadError::Cancelled => formatter.write_str("it was ended"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
-
-impl From<FileError> for LoadError {
-    fn from(error: FileError) -> LoadError {
-        LoadError::File(error)
-    }
-}
-
 impl Runtime {
     /// Writes the dataset of a moment after the call to `path`, in place of what is there, while
     /// others read and write. The caller holds no guard.
@@ -284,68 +187,8 @@ impl Runtime {
         Ok(Saved { bytes: written, changes, lsn })
     }
 
-    /// Makes the keys of the file `input`, which are not there yet, while `observer` follows.
-    /// Memory limits do not count meanwhile. The caller holds no guard.
-    ///
-    /// # Errors
-    /// [`LoadError`].
-    pub fn load(
-        &self,
-        input: impl Read,
-        expired: ExpiredKeys,
-        observer: &mut dyn LoadObserver,
-    ) -> Result<Loaded, LoadError> {
-        self.load_file(&mut FileReader::open(input)?, expired, observer)
-    }
-
-    /// As [`Runtime::load`], of a file that was opened: something else may follow it.
-    ///
-    /// # Errors
-    /// [`LoadError`].
-    pub fn load_file<R: Read>(
-        &self,
-        reader: &mut FileReader<R>,
-        expired: ExpiredKeys,
-        observer: &mut dyn LoadObserver,
-    ) -> Result<Loaded, LoadError> {
-        self.read_entries(reader, observer, &mut |database, entry| {
-            let key = self.keyspace().hasher().key(entry.key);
-            let mut guard = self.keyspace().lock(key.shard);
-            // Nothing is evicted for it: what was in memory where it comes from must fit here.
-            guard.begin_atomic();
-            let loaded = self.load_entry(&mut guard, database, entry, expired);
-            guard.finish();
-            loaded
-        })
-    }
-
-    /// Writes the dataset to `path` as `options` say, where there are any, removes all keys, and
-    /// makes those of the file, while nobody else reads or writes. The caller holds no guard.
-    ///
-    /// # Errors
-    /// When the file is not written, and nothing has changed; or when it cannot be read, and what
-    /// came before the fault is there.
-    pub fn reload(
-        &self,
-        path: &Path,
-        options: Option<&SaveOptions>,
-    ) -> Result<Loaded, Box<dyn std::error::Error>> {
-        let mut guard = self.keyspace().lock_all();
-        if let Some(options) = options {
-            self.save_held(&mut guard, path, options)?;
-        }
-        let mut reader = FileReader::open(File::open(path)?)?;
-        guard.begin_atomic();
-        guard.access().flush_all(self.clock().wall());
-        let loaded = self.read_entries(&mut reader, &mut (), &mut |database, entry| {
-            self.load_entry(&mut guard, database, entry, ExpiredKeys::LeftOut)
-        });
-        guard.finish();
-        Ok(loaded?)
-    }
-
     /// Writes the dataset to `path` while `guard`, which holds all shards, keeps it as it is.
-    fn save_held(
+    pub(crate) fn save_held(
         &self,
         guard: &mut Guard<'_>,
         path: &Path,
@@ -376,94 +219,6 @@ impl Runtime {
         out.sync_all()?;
         fs::rename(&own, path)?;
         sync_directory(path)
-    }
-
-    fn read_entries<R: Read>(
-        &self,
-        reader: &mut FileReader<R>,
-        observer: &mut dyn LoadObserver,
-        load: &mut dyn FnMut(DatabaseIndex, &FileEntry<'_>) -> Result<bool, LoadError>,
-    ) -> Result<Loaded, LoadError> {
-        const REPORT_KEYS: u64 = 1024;
-        let (mut loaded, mut database) = (Loaded::default(), DatabaseIndex(0));
-        loop {
-            loaded.bytes = reader.offset();
-            match reader.next_item()? {
-                None => break,
-                Some(Item::Field { name, value }) if name == LSN_FIELD => {
-                    let number = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                    loaded.lsn = number.map(Lsn);
-                }
-                Some(Item::Field { name, value }) => observer.field(name, value),
-                Some(Item::Sizes { .. }) => {}
-                Some(Item::Database(number)) => {
-                    let is_here = number < self.keyspace().database_count() as u64;
-                    database = DatabaseIndex(number as u8);
-                    if !is_here {
-                        return Err(LoadError::Database(number));
-                    }
-                }
-                Some(Item::Entry(entry)) => {
-                    match load(database, &entry)? {
-                        true => loaded.keys += 1,
-                        false => loaded.expired += 1,
-                    }
-                    if (loaded.keys + loaded.expired).is_multiple_of(REPORT_KEYS) {
-                        follow(observer, &loaded)?;
-                    }
-                }
-            }
-        }
-        loaded.bytes = reader.offset();
-        follow(observer, &loaded)?;
-        Ok(loaded)
-    }
-
-    /// Makes the key of `entry`, whose shard `guard` holds; returns whether it did: one that has
-    /// expired may be left out.
-    fn load_entry(
-        &self,
-        guard: &mut Guard<'_>,
-        database: DatabaseIndex,
-        entry: &FileEntry<'_>,
-        expired: ExpiredKeys,
-    ) -> Result<bool, LoadError> {
-        let now = match expired {
-            ExpiredKeys::LeftOut => self.clock().wall(),
-            // Nothing has expired as yet.
-            ExpiredKeys::Made => UnixMs(i64::MIN),
-        };
-        let grace_ms = i64::try_from(entry.grace_ms).unwrap_or(i64::MAX);
-        if entry.expires_at.is_some_and(|at| now.0 > at.0.saturating_add(grace_ms)) {
-            return Ok(false);
-        }
-        // What has expired and may be read as a stale value is there all the same.
-        let now = if entry.grace_ms > 0 { UnixMs(i64::MIN) } else { now };
-        let key = self.keyspace().hasher().key(entry.key);
-        let mut view = guard.write(database, now);
-        let offset = entry.offset;
-        if view.contains(&key) {
-            return Err(LoadError::Twice { offset, key: entry.key.to_vec() });
-        }
-        let last_use = match (entry.counter, entry.idle_seconds) {
-            (Some(counter), _) => LastUse::Counted(counter),
-            (None, Some(seconds)) => LastUse::Ago { seconds },
-            (None, None) => LastUse::Now,
-        };
-        let made = view.load(&key, entry.value, entry.expires_at, entry.grace_ms, last_use);
-        made.map(|()| true).map_err(|error| match error {
-            RestoreError::NeedRoom(need) => LoadError::NoRoom(need),
-            RestoreError::Payload(_) | RestoreError::Malformed => {
-                LoadError::Value { offset, key: entry.key.to_vec() }
-            }
-        })
-    }
-}
-
-fn follow(observer: &mut dyn LoadObserver, loaded: &Loaded) -> Result<(), LoadError> {
-    match observer.progress(loaded) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(LoadError::Cancelled),
     }
 }
 

@@ -16,6 +16,7 @@ use rdb::file::{FileReader, Item};
 
 use self::append_only::{AppendOnlyReader, Entry};
 use self::connection::Connection;
+pub use self::connection::refuse_errors;
 
 /// What is told of it on the command line.
 pub const USAGE: &str = "\
@@ -36,7 +37,7 @@ append-only file that ends in the middle of a request is read to the last whole 
 /// How often it is told how far it is.
 const REPORT_TIME: Duration = Duration::from_secs(2);
 /// How the first bytes of files of the dataset look.
-const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKE"];
+pub const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKE"];
 
 /// What was asked for.
 struct Wish {

@@ -1,6 +1,6 @@
 //! A server on threads of a program that is not one: no signals, no log of its own, no crash
-//! report, no change of folder, and no file of the dataset that is read: the program keeps what is
-//! the process's.
+//! report, no change of folder, and no file of the dataset that is read, but of a log where one is
+//! kept: the program keeps what is the process's.
 
 use std::sync::Arc;
 

@@ -51,6 +51,7 @@ mod monitor;
 mod oom_score;
 mod page_population;
 mod persistence;
+mod redis_files;
 mod registry;
 mod server_observer;
 mod server_state;

@@ -13,7 +13,8 @@ use base::UnixMs;
 use effects::{BACKLOG_BYTES_MIN, WriteRefusal};
 use runtime::{LoadObserver, Loaded};
 
-use crate::durability::Folder;
+use crate::config::options::Settings;
+use crate::durability::{Folder, OpenLog, redis_log};
 use crate::server_state::ServerState;
 
 /// What is read before anybody is answered: where Redis looks for requests first.
@@ -242,7 +243,7 @@ impl ServerState {
     fn load_data(&self, reads_dataset: bool) -> Result<(), String> {
         let settings = self.settings();
         let log = match self.loading.take_folder() {
-            Some(folder) => Some(folder.recover(&settings, &self.runtime, &self.loading)?),
+            Some(folder) => Some(self.load_log(folder, &settings)?),
             None if reads_dataset => {
                 self.load_dataset()?;
                 None
@@ -256,6 +257,19 @@ impl ServerState {
             self.durability.begin(log, &self.runtime);
         }
         Ok(())
+    }
+
+    /// Makes the data from the log in `folder`. Where there is none as yet, that of a Redis is
+    /// taken over.
+    fn load_log(&self, folder: Folder, settings: &Settings) -> Result<OpenLog, String> {
+        let found = redis_log(settings).map_err(|error| error.to_string())?;
+        match found {
+            Some(file) if folder.is_new()? => {
+                self.take_over(&file)?;
+                folder.begin_with_data(settings, &self.runtime)
+            }
+            _ => folder.recover(settings, &self.runtime, &self.loading),
+        }
     }
 }
 

@@ -20,7 +20,8 @@ use command::{
 };
 use effects::WriteRefusal;
 use runtime::{
-    ExpiredKeys, LoadError, Loaded, Runtime, SaveError, SaveOptions, SaveProgress, Saved,
+    ExpiredKeys, LoadError, LoadOptions, Loaded, Runtime, SaveError, SaveOptions, SaveProgress,
+    Saved,
 };
 use sys::crash::AlternateStack;
 
@@ -687,10 +688,12 @@ pub fn load_file(
         format!("Fatal error loading the DB from {}: {reason}. Exiting.", path.display())
     };
     let file = file.map_err(|error| fatal(&error))?;
-    loading.expect(file.metadata().map_or(0, |metadata| metadata.len()));
+    let file_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    loading.expect(file_bytes);
     let began = sys::clock::monotonic();
     let mut observer = loading;
-    let loaded = runtime.load(file, expired, &mut observer);
+    let loaded =
+        runtime.load(file, &LoadOptions { expired, helpers: 1, file_bytes }, &mut observer);
     let loaded = loaded.map_err(|error: LoadError| fatal(&error))?;
     loading.end_file(loaded.bytes);
     let (keys, expired) = (loaded.keys, loaded.expired);

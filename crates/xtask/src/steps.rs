@@ -65,7 +65,7 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 13] = [
+const RECORDING: [&str; 14] = [
     "compare",
     "memory",
     "small",
@@ -76,6 +76,7 @@ const RECORDING: [&str; 13] = [
     "cache-sim",
     "reader",
     "kills",
+    "restart",
     "local",
     "pipeline",
     "instructions",

@@ -268,12 +268,17 @@ class _Owner(Db):
             served.end()
 
 
+# What is in the folder of a store: its socket, and where it is durable its log.
+_SOCKET = "forebay.sock"
+_LOG_FOLDER = "appendonlydir"
+
+
 class _Served:
     """A server in this process, with the folder that its socket is in."""
 
     def __init__(self, folder, is_temporary, lock):
         self.folder = folder
-        self.socket = os.path.join(folder, "forebay.sock")
+        self.socket = os.path.join(folder, _SOCKET)
         self.is_temporary = is_temporary
         self.lock = lock
         self.process_id = os.getpid()
@@ -351,23 +356,31 @@ def connect(url: str, timeout: float | None = None) -> Db:
     return Db(url, timeout)
 
 
-def open(path: str | os.PathLike[str] | None = None, **options: Any) -> Db:
+def open(
+    path: str | os.PathLike[str] | None = None, *, durable: bool | None = None, **options: Any
+) -> Db:
     """Returns a store whose server runs in this process, or joins the one at the folder `path`.
 
     Without a path it is a store of its own, which others may join by its `url`. The server ends
     with the process, or with `close`. `options` are those of `forebay serve`, with underscores:
     `maxmemory="1gb"`.
 
-    Nothing is durable yet: what was stored goes with the server.
+    Where it is `durable` it keeps a log in the folder, and each write is on the disk before its
+    reply comes (`appendfsync="everysec"` is faster). Without that word it is what it was when the
+    folder was opened last; a new one is not durable: what was stored goes with the server.
     """
     with _served_lock:
         if path is None:
+            if durable:
+                raise ValueError("a durable store needs a folder")
             folder = tempfile.mkdtemp(prefix="forebay-")
             return _start(_Served(folder, True, None), options)
         folder = os.path.abspath(os.fspath(path))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if folder in _served:
-            return connect(_url(_served[folder].socket))
+            return _join(_served[folder].socket, durable)
+        if durable is None:
+            durable = os.path.exists(os.path.join(folder, _LOG_FOLDER))
         end = time.monotonic() + _JOIN_SECONDS
         while True:
             lock = _lock_of(folder)
@@ -375,13 +388,28 @@ def open(path: str | os.PathLike[str] | None = None, **options: Any) -> Db:
                 served = _Served(folder, False, lock)
                 if os.path.exists(served.socket):
                     os.unlink(served.socket)
-                return _start(served, options)
+                return _start(served, _log_options(folder, durable) | options)
             try:
-                return connect(_url(os.path.join(folder, "forebay.sock")))
+                return _join(os.path.join(folder, _SOCKET), durable)
             except ConnectionError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.01)
+
+
+def _log_options(folder, durable):
+    if not durable:
+        return {}
+    return {"dir": folder, "appendonly": "yes", "appendfsync": "always"}
+
+
+def _join(socket, durable):
+    """Returns the store at `socket`, which is refused where it is to be durable and is not."""
+    db = connect(_url(socket))
+    if durable and db.call("CONFIG", "GET", "appendonly")[1] != b"yes":
+        db.close()
+        raise ValueError("the store is open already, and not durable")
+    return db
 
 
 def _start(served, options):

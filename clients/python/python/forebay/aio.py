@@ -134,9 +134,9 @@ async def connect(url, timeout=None):
     return AsyncDb(forebay.connect(url, timeout))
 
 
-async def open(path=None, **options):
+async def open(path=None, *, durable=None, **options):
     """As `forebay.open`, for tasks."""
-    return AsyncDb(forebay.open(path, **options))
+    return AsyncDb(forebay.open(path, durable=durable, **options))
 
 
 class _Waiter:

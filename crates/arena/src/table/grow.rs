@@ -91,6 +91,24 @@ impl Table {
         Ok(())
     }
 
+    /// Makes so many buckets that `count` entries more fit without one more; the fewer entries the
+    /// table has, the less that costs. Where there is no room the table has as many more as fit.
+    ///
+    /// # Errors
+    /// NeedRoom where that is too few.
+    pub fn grow_for(&mut self, count: u64) -> Result<(), NeedRoom> {
+        let entries = self.entry_count.saturating_add(count);
+        let is_enough = |buckets: u64| {
+            let slots = buckets * SLOTS_PER_BUCKET as u64;
+            entries.saturating_mul(100) <= slots * LOAD_PERCENT_MAX
+        };
+        while self.bucket_count < BUCKET_COUNT_MAX && !is_enough(self.bucket_count) {
+            self.make_bucket_room()?;
+            self.split();
+        }
+        Ok(())
+    }
+
     /// Merges the last bucket back where the table is nearly empty.
     pub(super) fn shrink_for_one(&mut self) {
         let slots = self.bucket_count * SLOTS_PER_BUCKET as u64;

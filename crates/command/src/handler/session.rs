@@ -69,6 +69,8 @@ pub struct SessionState {
     pub no_evict: bool,
     /// Whether what the session looks up does not count as used.
     pub no_touch: bool,
+    /// Whether its requests are those that make the data at start: they alone are not refused then.
+    pub is_loader: bool,
 }
 
 /// The buffer that the requests of one batch were received in.
@@ -182,6 +184,7 @@ impl SessionState {
             is_monitor: false,
             no_evict: false,
             no_touch: false,
+            is_loader: false,
         }
     }
 

@@ -3,12 +3,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::{fmt, io};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::{fmt, io, thread};
 
 use base::Lsn;
 use effects::RecordView;
 use engine::Applier;
 use runtime::{ExpiredKeys, Runtime, SaveProgress};
+use sys::crash::AlternateStack;
 use wal::{Begin, Directory, LogEnd, Reader, Storage, Writer, WriterOptions};
 
 use super::feed::groups::{FILE_NAME, Groups};
@@ -44,6 +46,16 @@ impl fmt::Debug for OpenLog {
     }
 }
 
+/// How many frames are read ahead, beside the one that is being read.
+const FRAMES_AHEAD: usize = 1;
+
+/// A frame that was read.
+struct Frame {
+    payload: Vec<u8>,
+    /// How much of the log was read with it.
+    read_bytes: u64,
+}
+
 /// The folder of a log, claimed.
 pub struct Folder {
     pub(super) path: PathBuf,
@@ -73,14 +85,6 @@ pub fn open_folder(settings: &Settings) -> Result<Folder, String> {
         _ => failed("lock", error),
     })?;
     let storage: Arc<dyn Storage> = Arc::new(directory);
-    let found = redis_log(settings).map_err(|error| failed("read", error))?;
-    if let Some(file) = found {
-        return Err(format!(
-            "There is an append-only file of Redis, '{}', which is not read at start: send it to a \
-             server by 'forebay import', or choose another dir",
-            file.display()
-        ));
-    }
     Ok(Folder { path, storage, lock })
 }
 
@@ -97,6 +101,33 @@ pub fn redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
 }
 
 impl Folder {
+    /// Returns whether there is neither a log nor a snapshot here.
+    ///
+    /// # Errors
+    /// A sentence that says why nobody knows.
+    pub fn is_new(&self) -> Result<bool, String> {
+        let log = Reader::open(Arc::clone(&self.storage)).map_err(|error| error.to_string())?;
+        Ok(log.begins_at().is_none() && !self.snapshot_path().exists())
+    }
+
+    /// Writes a snapshot of the data of `runtime`, which come from elsewhere, and begins a log that
+    /// goes on from it.
+    ///
+    /// # Errors
+    /// A sentence that says why the server cannot start.
+    pub fn begin_with_data(
+        self,
+        settings: &Settings,
+        runtime: &Runtime,
+    ) -> Result<OpenLog, String> {
+        self.forget_unfinished().map_err(|error| self.cannot_remove(&error))?;
+        let lsn = self.save_snapshot(settings, runtime, &SaveProgress::default())?;
+        let log = self.begin(settings, runtime, lsn, Begin::Snapshot)?;
+        runtime.begin_stream_at(Lsn(log.writer.lsn()));
+        runtime.reset_counters();
+        Ok(log)
+    }
+
     /// Makes the data of `runtime`, which has none, from what is on disk, and opens the log. The
     /// stream of `runtime` goes on where the log ends.
     ///
@@ -283,35 +314,55 @@ impl Folder {
         // What comes before is history, which a start does not need.
         let from = snapshot.map_or(0, |lsn| lsn.0);
         let reader = Reader::open_from(Arc::clone(&self.storage), from);
-        let mut reader = reader.map_err(|error| failed(&error))?;
+        let reader = reader.map_err(|error| failed(&error))?;
         loading.expect(reader.file_bytes().map_err(|error| failed(&error))?);
-        let (mut applier, mut payload) = (Applier::new(), Vec::new());
+        // The next frame is read and checked while the one before is applied.
+        let (sender, frames) = sync_channel(FRAMES_AHEAD);
+        let reader = thread::scope(|scope| {
+            let read = || {
+                // Without a stack for signals a crash here tells less.
+                let _stack = AlternateStack::for_this_thread();
+                self.read_frames(reader, snapshot, sender, &failed)
+            };
+            let reading = thread::Builder::new().name("log-reader".to_owned());
+            let reading = reading.spawn_scoped(scope, read);
+            let reading = reading.map_err(|error| failed(&error))?;
+            let mut applier = Applier::new();
+            let applied = frames.into_iter().try_for_each(|frame: Frame| {
+                apply(&frame.payload, snapshot, runtime, &mut applier)
+                    .map_err(|reason| failed(&reason))?;
+                match loading.note(frame.read_bytes).is_break() {
+                    true => Err(failed(&"it was ended")),
+                    false => Ok(()),
+                }
+            });
+            let read = reading.join().unwrap_or_else(|_| Err(failed(&"its reader has panicked")));
+            applied.and(read)
+        })?;
+        loading.end_file(reader.read_bytes());
+        Ok(reader.end())
+    }
+
+    /// Reads the log to its end, or until nobody takes what is read.
+    fn read_frames(
+        &self,
+        mut reader: Reader,
+        snapshot: Option<Lsn>,
+        frames: SyncSender<Frame>,
+        failed: &dyn Fn(&dyn fmt::Display) -> String,
+    ) -> Result<Reader, String> {
         let mut is_first = true;
         loop {
+            let mut payload = Vec::new();
             let frame = reader.next(&mut payload).map_err(|error| failed(&error))?;
             if std::mem::take(&mut is_first) {
                 self.check_begin(&reader, snapshot)?;
             }
-            if frame.is_none() {
-                break;
-            }
-            let mut rest = payload.as_slice();
-            while !rest.is_empty() {
-                let record = RecordView::read(rest).map_err(|error| failed(&error))?;
-                if snapshot.is_none_or(|lsn| record.header().lsn > lsn) {
-                    let applied = runtime.engine().replay(&mut applier, &record);
-                    applied.map_err(|error| {
-                        failed(&format_args!("LSN {}: {error}", record.header().lsn.0))
-                    })?;
-                }
-                rest = &rest[record.header().length as usize..];
-            }
-            if loading.note(reader.read_bytes()).is_break() {
-                return Err(failed(&"it was ended"));
+            let read_bytes = reader.read_bytes();
+            if frame.is_none() || frames.send(Frame { payload, read_bytes }).is_err() {
+                return Ok(reader);
             }
         }
-        loading.end_file(reader.read_bytes());
-        Ok(reader.end())
     }
 
     /// Refuses a log that begins behind what the data stand for: something would be missing.
@@ -338,6 +389,26 @@ impl Folder {
             snapshot.0
         ))
     }
+}
+
+/// Applies the records of a frame that are behind `snapshot`.
+fn apply(
+    payload: &[u8],
+    snapshot: Option<Lsn>,
+    runtime: &Runtime,
+    applier: &mut Applier,
+) -> Result<(), String> {
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let record = RecordView::read(rest).map_err(|error| error.to_string())?;
+        let header = record.header();
+        if snapshot.is_none_or(|lsn| header.lsn > lsn) {
+            let applied = runtime.engine().replay(applier, &record);
+            applied.map_err(|error| format!("LSN {}: {error}", header.lsn.0))?;
+        }
+        rest = &rest[header.length as usize..];
+    }
+    Ok(())
 }
 
 fn writer_options(settings: &Settings, runtime: &Runtime) -> Result<WriterOptions, String> {

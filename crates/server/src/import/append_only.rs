@@ -51,6 +51,11 @@ impl<R: Read> AppendOnlyReader<R> {
         AppendOnlyReader { input: BufReader::with_capacity(256 << 10, input), offset: 0 }
     }
 
+    /// Returns how many bytes were read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Returns what comes next.
     ///
     /// # Errors

@@ -91,7 +91,7 @@ impl Connection {
             taken += count;
             let Some(value) = value else { break };
             let name = self.awaited.pop_front().ok_or("a reply that nobody awaits")?;
-            check(&name, &value)?;
+            refuse_errors(&value).map_err(|error| format!("{name}: {error}"))?;
         }
         self.input.drain(..taken);
         Ok(())
@@ -99,10 +99,13 @@ impl Connection {
 }
 
 /// Refuses an error, within the replies of a transaction too.
-fn check(name: &str, value: &Value) -> Result<(), String> {
+///
+/// # Errors
+/// What it says.
+pub fn refuse_errors(value: &Value) -> Result<(), String> {
     match value {
-        Value::Error(text) => Err(format!("{name}: {}", text.escape_ascii())),
-        Value::Array(parts) => parts.iter().try_for_each(|part| check(name, part)),
+        Value::Error(text) => Err(text.escape_ascii().to_string()),
+        Value::Array(parts) => parts.iter().try_for_each(refuse_errors),
         _ => Ok(()),
     }
 }
