@@ -32,6 +32,18 @@ fn back_up(connection: &mut Connection, name: &str) {
     assert_eq!(status(connection, "state"), "ok", "{}", status(connection, "error"));
 }
 
+/// Returns why there is no backup `name`.
+fn refusal(connection: &mut Connection, name: &str) -> String {
+    match connection.call(&format!("BACKUP TO {name}")) {
+        Value::Simple(_) => {
+            poll_until("the backup", || status(connection, "state") != "running");
+            assert_eq!(status(connection, "state"), "failed", "{name}");
+            status(connection, "error")
+        }
+        refused => error(refused),
+    }
+}
+
 fn error(value: Value) -> String {
     let Value::Error(text) = value else { panic!("no error: {value:?}") };
     String::from_utf8(text).expect("it is text")
@@ -49,11 +61,11 @@ fn backup_is_sound_has_all_data_and_a_server_starts_from_it() {
     back_up(&mut connection, "monday");
     assert_eq!(status(&mut connection, "lsn"), lsn.to_string());
     connection.call("FLUSHALL");
-    let path = folder.join("monday");
+    let (backups, path) = (folder.join("backups"), folder.join("backups/monday"));
     let (text, is_sound) = check(&path, &[]);
     assert!(is_sound && text.contains(&format!("base.rdb: the data of LSN {lsn}")), "{text}");
     // By the append-only file, and by restoring it elsewhere.
-    let restored = durable(folder.path()).option("appenddirname", "monday").start();
+    let restored = durable(&backups).option("appenddirname", "monday").start();
     assert_eq!(digest(&restored), before);
     let target = folder.join("tuesday");
     let mut command = Command::new(forebay());
@@ -66,9 +78,12 @@ fn backup_is_sound_has_all_data_and_a_server_starts_from_it() {
         ("monday", "is not empty"),
         ("../outside", "enable-protected-configs"),
         ("/tmp/outside", "enable-protected-configs"),
-        ("no/such/parent", "No such file"),
+        ("no/such/parent", "enable-protected-configs"),
+        (".", "enable-protected-configs"),
+        (&"x".repeat(300), "too long"),
+        (&"x".repeat(5000), "too long"),
     ] {
-        let refusal = error(connection.call(&format!("BACKUP TO {name}")));
+        let refusal = refusal(&mut connection, name);
         assert!(refusal.contains(reason), "{name}: {refusal}");
     }
     let file = path.join("base.rdb");
@@ -77,6 +92,47 @@ fn backup_is_sound_has_all_data_and_a_server_starts_from_it() {
     bytes[middle] ^= 1;
     fs::write(&file, bytes).expect("it can be written");
     assert!(!check(&path, &[]).1, "damage is told");
+}
+
+/// What would be taken for a part of the log, or of the dataset, is refused, and so is one more
+/// than there may be.
+#[test]
+fn backup_is_not_where_the_server_has_its_files_and_not_one_of_many() {
+    let folder = TempFolder::new();
+    let launch = durable(folder.path()).option("enable-protected-configs", "yes");
+    let mut server = launch.start();
+    let mut connection = server.unix();
+    connection.call("SET a 1");
+    std::os::unix::fs::symlink(folder.join("appendonlydir"), folder.join("link")).unwrap();
+    for name in [
+        "appendonlydir/09999999999999999999.log",
+        "./appendonlydir/next.tmp",
+        "appendonlydir/../appendonlydir/spare.tmp",
+        "link/00000000000000000000.log",
+        "./appendonlydir",
+        "./dump.rdb",
+    ] {
+        let refusal = refusal(&mut connection, name);
+        assert!(refusal.contains("its own files"), "{name}: {refusal}");
+    }
+    assert!(refusal(&mut connection, "no/such/parent").contains("No such file"));
+    // Names of the server's files are names as any other where they are in the folder of backups.
+    for name in ["appendonlydir", "dump.rdb", "appendonly.aof"] {
+        back_up(&mut connection, name);
+        assert!(folder.join("backups").join(name).join("base.rdb").exists());
+    }
+    for index in 3..64 {
+        fs::create_dir(folder.join(&format!("backups/{index}"))).expect("it can be made");
+    }
+    assert!(refusal(&mut connection, "another").contains("64 backups"));
+    assert!(!folder.join("backups/another").exists());
+    back_up(&mut connection, "7");
+    assert!(refusal(&mut connection, "7").contains("is not empty"));
+    assert!(check(&folder.join("backups/7"), &[]).1, "it is left as it is");
+    server.signal("KILL");
+    server.wait();
+    let server = durable(folder.path()).start();
+    assert_eq!(server.unix().call("GET a"), Value::Bulk(b"1".to_vec()));
 }
 
 /// Two keys that always change together: a backup under load has both of one moment.

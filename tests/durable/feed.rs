@@ -416,6 +416,7 @@ fn hostile_requests_are_refused() {
         "READ COUNT 1",
         "READ FROM 0 WHAT 1",
         &format!("READ FROM 0 {many}"),
+        &format!("READ FROM 0 BLOCK 0 PREFIX {}", "p".repeat(65 * 1024)),
         &format!("CREATE {long} FROM 0"),
         "CREATE a TO 0",
         "CREATE a FROM 99999999",
@@ -426,6 +427,8 @@ fn hostile_requests_are_refused() {
         let reply = connection.call(&format!("FEED {words}"));
         assert!(matches!(reply, Value::Error(_)), "{words}: {reply:?}");
     }
+    let refusal = error(connection.call(&format!("PURGELOGSTO {}", "f".repeat(10_000))));
+    assert!(refusal.len() < 100, "a name that is none is not told back");
     connection.ask(&request(&[b"FEED".as_slice(), b"CREATE", b"", b"FROM", b"0"]));
     assert_eq!(array(connection.call("FEED GROUPS")), []);
     connection.call("MULTI");

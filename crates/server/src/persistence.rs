@@ -64,6 +64,8 @@ struct State {
     loaded: Loaded,
     rewrites: Rewrites,
     backup: BackupReport,
+    /// Its folder.
+    backup_path: PathBuf,
 }
 
 struct Running {
@@ -183,6 +185,9 @@ impl PersistenceState {
             && targets.contains(&running.target)
         {
             if running.is_wanted {
+                if running.target == Target::Backup {
+                    state.note_backup(&Err(SaveError::Cancelled));
+                }
                 state.running = None;
                 break;
             }

@@ -10,6 +10,8 @@ use crate::handler::error::CommandError;
 pub const GROUP_NAME_BYTES_MAX: usize = 128;
 /// The most prefixes of one request.
 pub const PREFIXES_MAX: usize = 64;
+/// The most bytes of all of them: what waits for changes is not a session's memory.
+pub const PREFIXES_BYTES_MAX: usize = 64 * 1024;
 
 /// The stream of changes. No method waits, and a caller may hold no shard.
 pub trait Feed {

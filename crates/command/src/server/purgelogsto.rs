@@ -6,6 +6,11 @@ use super::feed::ask;
 use crate::host::FeedQuestion;
 use crate::prelude::*;
 
+/// Longer than the name of any file of a log.
+const NAME_BYTES_MAX: usize = 32;
+const NO_FILE: CommandError =
+    CommandError::Fixed("ERR there is no file of that name in the log: FEED LOGS lists them");
+
 pub(super) static PURGELOGSTO: Command = Command {
     name: "purgelogsto",
     summary: "Removes the files of the log before one of them.",
@@ -20,6 +25,9 @@ pub(super) static PURGELOGSTO: Command = Command {
            them.",
     example: "> PURGELOGSTO 00000000000067100672.log\n...",
     handler: Handler::Session(|cx, args, _| {
+        if args.at(1).len() > NAME_BYTES_MAX {
+            return Err(NO_FILE.into());
+        }
         ask(cx, FeedQuestion::Purge { name: args.at(1).into() }, Duration::ZERO)
     }),
     ..Command::DEFAULT

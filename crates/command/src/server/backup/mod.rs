@@ -33,11 +33,13 @@ static TO: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::NO_ASYNC_LOADING).with(Flags::NO_MULTI),
     args: &[Arg::string("directory")],
-    note: "The folder is made, or is empty; it is below `dir`, unless \
-           `enable-protected-configs` lets the client name any. A thread writes the copy, makes it \
-           durable and reads it back; BACKUP STATUS tells how that went. It has the form of the \
-           folder of an append-only file, with the LSN of its moment: `forebay check` reads it, \
-           and a server starts from it by `appenddirname`.",
+    note: "A name without `/` is a folder in `backups` of `dir`, of which there may be 64; \
+           any other is a path from `dir` on, which takes `enable-protected-configs`. The \
+           folder is made, or is empty, and is not in that of the append-only file. A \
+           thread makes it, writes the copy, makes it durable and reads it back; BACKUP \
+           STATUS tells how that went. It has the form of the folder of an append-only \
+           file, with the LSN of its moment: `forebay check` reads it, and a server starts \
+           from it by `dir` and `appenddirname`.",
     example: "> BACKUP TO monday\nBackup started",
     handler: Handler::Session(|cx, args, reply| {
         let started = cx.host.persistence()?.back_up(cx.session, args.at(2));

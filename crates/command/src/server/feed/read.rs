@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ask, group_name, lsn};
-use crate::host::{FeedQuestion, FeedRead, FeedStart, FeedType, PREFIXES_MAX};
+use crate::host::{FeedQuestion, FeedRead, FeedStart, FeedType, PREFIXES_BYTES_MAX, PREFIXES_MAX};
 use crate::parse::timeout;
 use crate::prelude::*;
 
@@ -15,6 +15,8 @@ const NO_START: CommandError =
     CommandError::Fixed("ERR FEED READ begins FROM a place or with a GROUP, one of both");
 const BAD_TYPE: CommandError = CommandError::Fixed("ERR unknown type name");
 const MANY_PREFIXES: CommandError = CommandError::Fixed("ERR too many prefixes: 64 at most");
+const LONG_PREFIXES: CommandError =
+    CommandError::Fixed("ERR the prefixes are too long: 64 KiB together at most");
 
 pub(super) const FROM: Arg =
     Arg::string("lsn").token("FROM").among(&["0", "-", "$", "64", "100000"]);
@@ -44,7 +46,8 @@ pub(super) static READ: Command = Command {
            `evicted`) and the command that makes it. Changes of one LSN happened at once, and are \
            never parted, so that there may be more than COUNT (100 where nobody says, 10000 at \
            most). A reply has about 1 MiB at most, and one change at least; one without changes \
-           says how far it has looked for some that match. PREFIX may be given up to 64 times. \
+           says how far it has looked for some that match. PREFIX may be given up to 64 times, \
+           with 64 KiB together. \
            TYPE leaves out changes that are known to be of another type; those of whole keys, as \
            DEL, are of any. BLOCK waits until there is a change that matches; after the time the \
            reply is null. Replies come from the log, in which a change is once it is durable, or \
@@ -76,6 +79,7 @@ fn run(cx: &mut SessionContext<'_>, args: Args<'_>, _: &mut Reply<'_>) -> Result
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax.into());
     }
+    let mut prefix_bytes = 0;
     for index in (2..args.len()).step_by(2) {
         let value = index + 1;
         match args.at(index).to_ascii_uppercase().as_slice() {
@@ -84,7 +88,13 @@ fn run(cx: &mut SessionContext<'_>, args: Args<'_>, _: &mut Reply<'_>) -> Result
             b"COUNT" => read.count = args.integer_in(value, 1, COUNT_MAX)? as usize,
             b"BLOCK" => wait = Some(timeout::milliseconds(args, value, cx.now)?),
             b"PREFIX" if read.prefixes.len() == PREFIXES_MAX => return Err(MANY_PREFIXES.into()),
-            b"PREFIX" => read.prefixes.push(args.at(value).into()),
+            b"PREFIX" => {
+                prefix_bytes += args.at(value).len();
+                if prefix_bytes > PREFIXES_BYTES_MAX {
+                    return Err(LONG_PREFIXES.into());
+                }
+                read.prefixes.push(args.at(value).into());
+            }
             b"TYPE" => read.kind = Some(FeedType::of(args.at(value)).ok_or(BAD_TYPE)?),
             b"DB" => {
                 let count = cx.host.database_count() as i64;
