@@ -23,7 +23,9 @@ const REFUSALS: [&str; 5] = [
     "-ERR connections to other servers are not available in an embedded instance\r\n",
 ];
 /// The commands that need a network, a process, files or somebody who maps the memory.
-const REFUSED: [&str; 21] = [
+const REFUSED: [&str; 23] = [
+    "backup|status",
+    "backup|to",
     "bgrewriteaof",
     "bgsave",
     "client|kill",
