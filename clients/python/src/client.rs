@@ -48,7 +48,7 @@ impl Client {
     }
 
     /// Returns the client of this process.
-    fn client(&self, py: Python<'_>) -> PyResult<client::Client> {
+    pub(crate) fn client(&self, py: Python<'_>) -> PyResult<client::Client> {
         match &*self.connected.load() {
             Some(connected) if connected.generation.is_current() => Ok(connected.client.clone()),
             Some(_) => self.reconnect(py),

@@ -99,7 +99,7 @@ impl<'py> Content<'py> {
     }
 
     /// Calls `run` with what is stored, without the interpreter's lock.
-    fn stored<T: Send>(
+    pub fn stored<T: Send>(
         &self,
         py: Python<'_>,
         run: impl FnOnce(&Parts<'_>) -> Result<T, ClientError> + Send,

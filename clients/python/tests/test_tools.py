@@ -15,6 +15,10 @@ import forebay
 import pytest
 
 
+def text_of(reply):
+    return reply if isinstance(reply, str) else reply.decode()
+
+
 def test_lock_is_one_holders(db):
     count = 0
 
@@ -82,11 +86,62 @@ def test_stale_result_is_returned_while_one_makes_a_new_one(db):
         return next(results)
 
     assert number() == 0
+    time.sleep(0.002)
     key = number.key_of()
-    assert db.put(f"{key}:maker", b"", nx=True), "nobody makes one"
+    state, _, token, _ = db.call("LGET", key, "STALE")
+    assert text_of(state) == "STALE-WIN", "another process makes one"
     assert number() == 0 and number() == 0
-    db.delete(f"{key}:maker")
+    db.call("LFREE", key, token)
     assert number() == 1
+
+
+def test_of_many_who_miss_a_result_one_makes_it(db):
+    calls, inside = [], threading.Event()
+
+    @db.cache(ttl=100)
+    def slow(value):
+        calls.append(value)
+        inside.wait(10)
+        return value
+
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(slow(7))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    while "blocked_clients:19" not in text_of(db.call("INFO", "clients")):
+        time.sleep(0.001)
+    inside.set()
+    for thread in threads:
+        thread.join()
+    assert calls == [7] and results == [7] * 20
+
+
+def test_maker_that_fails_leaves_the_result_to_the_next(db):
+    @db.cache(ttl=100)
+    def failing(value):
+        if len(tries) < 1:
+            tries.append(value)
+            raise ValueError(value)
+        return value
+
+    tries = []
+    with pytest.raises(ValueError):
+        failing(3)
+    assert failing(3) == 3
+
+
+def test_what_is_forgotten_while_it_is_made_is_not_kept(db):
+    versions = [1]
+
+    @db.cache(ttl=100)
+    def current():
+        made = versions[-1]
+        if made == 1:
+            versions.append(2)
+            current.forget()
+        return made
+
+    assert current() == 1 and current() == 2 and current() == 2
 
 
 def lanes(db):

@@ -3,22 +3,32 @@
 import functools
 import hashlib
 import pickle
-import time
+
+from forebay import _native
+from forebay._errors import ResponseError
+
+# How long a maker has at most, and how long others wait for it: one that dies loses its right at
+# once, with its connection.
+_LEASE_SECONDS = 60.0
+# The server takes times in milliseconds.
+_TTL_MIN = 0.001
 
 
 class Cache:
     """A function whose results are kept for `ttl` seconds.
 
-    For `stale` seconds more a result that is too old is still returned, while one of those who
-    ask for it makes a new one. `None` is a result like any other. Arguments are told apart by how
-    they pickle.
+    Of all processes that miss a result one makes it, and the others wait for it. For `stale`
+    seconds more a result that is too old is still returned, while one of those who ask for it makes
+    a new one. What is made of something that changes meanwhile, so that `forget` is called, is
+    returned and not kept. `None` is a result like any other. Arguments are told apart by how they
+    pickle.
     """
 
     def __init__(self, db, function, ttl, stale=0.0, key=None):
         functools.update_wrapper(self, function)
         self._db = db
         self._function = function
-        self._ttl = ttl
+        self._ttl = max(ttl, _TTL_MIN)
         self._stale = stale
         self._prefix = key or f"cache:{function.__module__}.{function.__qualname__}"
 
@@ -29,28 +39,48 @@ class Cache:
 
     def __call__(self, *arguments, **options):
         key = self.key_of(*arguments, **options)
-        view = self._db.get(key)
-        if view is not None:
-            made, result = view.load()
-            if time.time() < made + self._ttl or not self._is_mine_to_make(key):
-                return result
-        return self._made(key, arguments, options)
+        try:
+            view, token = _native.lget(
+                self._db, key, _LEASE_SECONDS, self._wait(), self._stale > 0
+            )
+        except ResponseError as error:
+            if not str(error).startswith("ERR unknown command"):
+                raise
+            return self._without_leases(key, arguments, options)
+        if token is None:
+            if view is not None:
+                return view.load()[0]
+            # Another makes it, and takes longer than this one waits.
+            return self._function(*arguments, **options)
+        try:
+            result = self._function(*arguments, **options)
+            _native.lfill(self._db, key, token, (result,), self._ttl, self._stale)
+        except BaseException:
+            # Where it was stored before, this does nothing.
+            self._db.call(b"LFREE", key, token)
+            raise
+        return result
 
     def refresh(self, *arguments, **options):
         """Calls the function, keeps what it returns, and returns it."""
-        return self._made(self.key_of(*arguments, **options), arguments, options)
+        result = self._function(*arguments, **options)
+        self._db.put(self.key_of(*arguments, **options), (result,), ttl=self._ttl)
+        return result
 
     def forget(self, *arguments, **options):
         """Deletes the result; returns whether there was one."""
         return self._db.delete(self.key_of(*arguments, **options)) == 1
 
-    def _is_mine_to_make(self, key):
-        # Whoever makes it and dies leaves it to another after as long as results are kept.
-        return self._db.put(f"{key}:maker", b"", ttl=max(self._ttl, 1.0), nx=True)
+    def _wait(self):
+        # A call gives up on a server that is silent for longer.
+        timeout = self._db.timeout
+        return _LEASE_SECONDS if timeout is None else min(_LEASE_SECONDS, timeout / 2)
 
-    def _made(self, key, arguments, options):
+    def _without_leases(self, key, arguments, options):
+        # redis-server has none: everybody who misses a result makes it.
+        view = self._db.get(key)
+        if view is not None:
+            return view.load()[0]
         result = self._function(*arguments, **options)
-        self._db.put(key, (time.time(), result), ttl=self._ttl + self._stale)
-        if self._stale:
-            self._db.delete(f"{key}:maker")
+        self._db.put(key, (result,), ttl=self._ttl)
         return result
