@@ -25,8 +25,14 @@ pub const BACKLOG_BYTES_MIN: u64 = 2;
 
 /// The most bytes after which a new piece begins: what a processor's own cache has room for.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
-/// Room behind a piece for the record that fills it, so that a usual one does not move the piece.
+/// Room behind a piece for the record that fills it, so that a usual one does not move the piece;
+/// no more than the piece has.
 const RECORD_BYTES_USUAL: usize = 32 * 1024;
+/// How many pieces of a small backlog there are at most before new ones are larger: a consumer that
+/// is waited for may be much further behind than the backlog is long.
+const SMALL_PIECES_MAX: usize = 64;
+/// The bytes after which a new piece begins then.
+const PIECE_BYTES_LAGGING: usize = 64 * 1024;
 
 /// Keeps the bytes of the latest records. An LSN is the number of bytes up to a record's end.
 pub struct Backlog {
@@ -53,6 +59,13 @@ struct Kept {
     full: VecDeque<Piece>,
     /// Empty ones, to be filled again.
     empty: Vec<Vec<u8>>,
+    /// The memory of all of these but the newest.
+    other_bytes: u64,
+    /// The bytes after which the next piece begins.
+    piece_bytes: usize,
+    /// The end of the last record that is kept for those alone who are waited for: it is larger
+    /// than the whole.
+    oversized_end: Option<u64>,
     end: u64,
     /// The end of the records behind which it is to be looked whether a consumer is too far behind.
     look_at: u64,
@@ -117,10 +130,14 @@ impl Backlog {
         let piece_bytes = (bytes / 4).clamp(1, PIECE_BYTES_MAX);
         let piece_count = bytes.div_ceil(piece_bytes);
         let mut empty: Vec<_> = (0..piece_count).map(|_| new_piece(piece_bytes)).collect();
+        let newest = empty.pop().expect("there is one piece at least");
         let kept = Kept {
-            newest: empty.pop().expect("there is one piece at least"),
+            newest,
             full: VecDeque::new(),
+            other_bytes: empty.iter().map(|piece| piece.capacity() as u64).sum(),
             empty,
+            piece_bytes,
+            oversized_end: None,
             end: start.0,
             look_at: u64::MAX,
             required: Vec::new(),
@@ -224,8 +241,14 @@ impl Backlog {
     #[cold]
     fn begin_piece(&self, kept: &mut Kept) {
         if !kept.newest.is_empty() {
-            let fresh = kept.empty.pop().unwrap_or_else(|| self.fresh_piece());
+            kept.piece_bytes = match kept.full.len() < SMALL_PIECES_MAX {
+                true => self.piece_bytes,
+                false => self.piece_bytes.max(PIECE_BYTES_LAGGING),
+            };
+            let fresh = kept.pop_empty();
+            let fresh = fresh.unwrap_or_else(|| Vec::with_capacity(capacity_of(kept.piece_bytes)));
             let bytes = std::mem::replace(&mut kept.newest, fresh);
+            kept.other_bytes += bytes.capacity() as u64;
             kept.full
                 .push_back(Piece { start: kept.end - bytes.len() as u64, bytes: bytes.into() });
         }
@@ -243,25 +266,23 @@ impl Backlog {
             }
             self.drop_oldest(kept);
         }
-        while kept.memory_bytes() > self.memory_bytes_usual && kept.empty.pop().is_some() {}
+        while kept.memory_bytes() > self.memory_bytes_usual && kept.pop_empty().is_some() {}
         self.has_unreported.store(true, Ordering::Relaxed);
     }
 
     /// Drops the oldest piece; its memory becomes an empty one where there are too few.
     fn drop_oldest(&self, kept: &mut Kept) {
         let Some(oldest) = kept.full.pop_front() else { return };
+        kept.other_bytes -= oldest.bytes.capacity() as u64;
         // Where a consumer shares it still, the memory is its own now.
         let Some(mut bytes) = Arc::into_inner(oldest.bytes) else { return };
         bytes.clear();
         // A record larger than a piece has grown it; that memory is not kept.
-        bytes.shrink_to(self.piece_bytes + RECORD_BYTES_USUAL);
+        bytes.shrink_to(capacity_of(self.piece_bytes));
         if kept.memory_bytes() + bytes.capacity() as u64 <= self.memory_bytes_usual {
+            kept.other_bytes += bytes.capacity() as u64;
             kept.empty.push(bytes);
         }
-    }
-
-    fn fresh_piece(&self) -> Vec<u8> {
-        Vec::with_capacity(self.piece_bytes + RECORD_BYTES_USUAL)
     }
 
     /// Forgets all records; the end stays where it is.
@@ -270,6 +291,23 @@ impl Backlog {
         while !kept.full.is_empty() {
             self.drop_oldest(kept);
         }
+    }
+
+    /// Notes that those who are waited for have read more, or are fewer.
+    fn note_progress(&self, kept: &mut Kept) {
+        self.settle_admission(kept);
+        let Some(end) = kept.oversized_end else { return };
+        if kept.required.iter().any(|consumer| consumer.position < end) {
+            return;
+        }
+        kept.oversized_end = None;
+        if kept.end - (kept.newest.len() as u64) < end {
+            self.begin_piece(kept);
+        }
+        while kept.full.front().is_some_and(|oldest| oldest.start < end) {
+            self.drop_oldest(kept);
+        }
+        self.has_unreported.store(true, Ordering::Relaxed);
     }
 }
 
@@ -299,7 +337,7 @@ impl Consumer {
         self.position.0 += taken as u64;
         if let Some(id) = self.required {
             kept.note_position(id, self.position.0);
-            self.backlog.settle_admission(&mut kept);
+            self.backlog.note_progress(&mut kept);
         }
         Ok(taken)
     }
@@ -348,7 +386,7 @@ impl Consumer {
         let Some(id) = self.required else { return };
         let mut kept = self.backlog.lock();
         kept.note_position(id, self.position.0);
-        self.backlog.settle_admission(&mut kept);
+        self.backlog.note_progress(&mut kept);
     }
 }
 
@@ -382,7 +420,7 @@ impl Drop for Consumer {
         let Some(id) = self.required else { return };
         let mut kept = self.backlog.lock();
         kept.required.retain(|consumer| consumer.id != id);
-        self.backlog.settle_admission(&mut kept);
+        self.backlog.note_progress(&mut kept);
     }
 }
 
@@ -441,18 +479,28 @@ impl Kept {
         this.expect("it is registered").position = position;
     }
 
-    fn memory_bytes(&self) -> u64 {
-        let full = self.full.iter().map(|piece| piece.bytes.capacity());
-        let empty = self.empty.iter().map(Vec::capacity);
-        (full.chain(empty).sum::<usize>() + self.newest.capacity()) as u64
+    /// Takes an empty piece, if there is one.
+    fn pop_empty(&mut self) -> Option<Vec<u8>> {
+        let piece = self.empty.pop()?;
+        self.other_bytes -= piece.capacity() as u64;
+        Some(piece)
     }
+
+    fn memory_bytes(&self) -> u64 {
+        self.other_bytes + self.newest.capacity() as u64
+    }
+}
+
+/// Returns the capacity of a piece of `piece_bytes`.
+fn capacity_of(piece_bytes: usize) -> usize {
+    piece_bytes + RECORD_BYTES_USUAL.min(piece_bytes)
 }
 
 /// Returns an empty piece, touched now: a shortage shows at the start, and no write waits for a
 /// page later.
 fn new_piece(piece_bytes: usize) -> Vec<u8> {
     // Not `vec![0; ..]`: zero pages of the system would only be promised.
-    let mut bytes = vec![1; piece_bytes + RECORD_BYTES_USUAL];
+    let mut bytes = vec![1; capacity_of(piece_bytes)];
     bytes.clear();
     bytes
 }
@@ -460,7 +508,7 @@ fn new_piece(piece_bytes: usize) -> Vec<u8> {
 impl EffectSink for Backlog {
     fn append(&self, record: &Record<'_>) -> Lsn {
         let mut kept = self.lock();
-        if kept.newest.len() >= self.piece_bytes {
+        if kept.newest.len() >= kept.piece_bytes {
             self.begin_piece(&mut kept);
         }
         let kept = &mut *kept;
@@ -476,8 +524,11 @@ impl EffectSink for Backlog {
         if kept.newest.capacity() != capacity {
             self.has_unreported.store(true, Ordering::Relaxed);
         }
-        if lsn.0 - before > self.bytes as u64 && kept.required.is_empty() {
-            self.forget(kept);
+        if lsn.0 - before > self.bytes as u64 {
+            match kept.required.is_empty() {
+                true => self.forget(kept),
+                false => kept.oversized_end = Some(lsn.0),
+            }
         }
         lsn
     }
@@ -664,5 +715,65 @@ mod tests {
             append(&backlog, &vec![b'x'; BYTES / 8]);
         }
         assert!(report() <= empty);
+    }
+
+    #[test]
+    fn record_larger_than_the_backlog_is_kept_until_those_who_are_waited_for_have_it() {
+        const BYTES: usize = 1 << 20;
+        for appends_more in [false, true] {
+            let (backlog, _) = backlog(BYTES as u64);
+            let mut reported = 0;
+            let mut report = || {
+                backlog.report_memory(|grown, shrunk| reported = reported + grown - shrunk);
+                reported
+            };
+            let empty = report();
+            let (mut log, mut other) =
+                (backlog.required_consumer(u64::MAX), backlog.required_consumer(u64::MAX));
+            append(&backlog, b"a");
+            append(&backlog, &vec![b'x'; 20 * BYTES]);
+            let expected: &[&str] = if appends_more { &["x"] } else { &[] };
+            for value in expected {
+                append(&backlog, value.as_bytes());
+            }
+            let mut shared = SharedRecords::default();
+            for consumer in [&mut log, &mut other] {
+                assert!(report() > 20 * empty.min(BYTES as u64), "one has not read it");
+                while consumer.position() < backlog.latest() {
+                    consumer.share(1 << 30, &mut shared).unwrap();
+                    consumer.be_done(&mut shared);
+                }
+            }
+            assert!(report() <= empty);
+            let mut reader = backlog.consumer_from(backlog.extent().start).unwrap();
+            assert_eq!(read(&mut reader, 1 << 20).unwrap(), expected);
+        }
+    }
+
+    /// A consumer may be further behind than the backlog is long by any factor.
+    #[test]
+    fn memory_of_a_small_backlog_is_near_what_it_keeps() {
+        for bytes in [2, 4_096, 100_000] {
+            let (backlog, _) = backlog(bytes);
+            assert!(backlog.lock().memory_bytes() <= 2 * bytes + 2);
+            let log = backlog.required_consumer(u64::MAX);
+            while backlog.latest().0 < 4 << 20 {
+                append(&backlog, &[b'x'; 100]);
+            }
+            let kept = backlog.lock();
+            assert!(kept.memory_bytes() <= 2 * kept.end + 100_000, "{} bytes", kept.memory_bytes());
+            assert!(kept.full.len() < 200, "{} pieces", kept.full.len());
+            let full: usize = kept.full.iter().map(|piece| piece.bytes.capacity()).sum();
+            let empty: usize = kept.empty.iter().map(Vec::capacity).sum();
+            assert_eq!(kept.memory_bytes() as usize, full + empty + kept.newest.capacity());
+            drop(kept);
+            drop(log);
+            append(&backlog, &[b'x'; 70_000]);
+            append(&backlog, b"x");
+            append(&backlog, &[b'x'; 70_000]);
+            append(&backlog, b"x");
+            let kept = backlog.lock();
+            assert!(kept.memory_bytes() < 500_000, "{} bytes", kept.memory_bytes());
+        }
     }
 }

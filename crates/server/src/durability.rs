@@ -420,8 +420,10 @@ impl Durability {
         LogReport {
             is_on: self.is_on(),
             is_well: is_well(&progress.has_failed) && is_well(&progress.is_full),
-            written: count(&progress.written),
-            durable: count(&progress.durable),
+            // SYNC POINT: whoever counts itself as a follower first sees here what the log thread
+            // has come to, or is woken by it. Pairs with the stores before `note_progress`.
+            written: progress.written.load(Ordering::SeqCst),
+            durable: progress.durable.load(Ordering::SeqCst),
             syncs: count(&progress.syncs),
             delayed_syncs: count(&progress.delayed_syncs),
             snapshot_bytes: count(&progress.snapshot_bytes),

@@ -93,12 +93,14 @@ impl Follower {
     fn next_segment(&self) -> Result<Follower, LogError> {
         let segments = segments_of(&*self.storage)
             .map_err(|error| LogError::Disk { name: String::new(), error })?;
+        // One that is removed goes before those behind it.
+        let is_there = segments.iter().any(|(begins, _)| *begins == self.begin);
         let next = segments.into_iter().find(|(begins, _)| *begins > self.begin);
         match next {
             Some((begins, name)) if begins == self.lsn => {
                 Follower::at_head(&self.storage, begins, name, Some(self.chain))
             }
-            Some((begins, name)) if begins > self.lsn => {
+            Some((begins, name)) if begins > self.lsn && !is_there => {
                 Err(LogError::Gap { name, begins, lsn: self.lsn })
             }
             _ => Err(self.corrupt("it was written, and does not read")),
@@ -195,5 +197,28 @@ mod tests {
         assert_eq!(payload, b"one");
         let error = follower.next(6, &mut payload).unwrap_err();
         assert!(matches!(error, LogError::Corrupt { lsn: 3, .. }), "{error}");
+    }
+
+    #[test]
+    fn damage_before_the_last_segment_is_damage_and_what_was_removed_is_a_gap() {
+        let disk = SimulatedDisk::new();
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let options = WriterOptions { segment_bytes: 300, salt: 7, ..WriterOptions::default() };
+        let writer = Writer::begin(Arc::clone(&storage), 0, Begin::Nothing, options);
+        let mut writer = writer.unwrap();
+        for number in 0..20_u8 {
+            writer.append(&[number; 40]).unwrap();
+        }
+        let mut follower = Follower::open(&storage, 0).unwrap().unwrap();
+        let mut payload = Vec::new();
+        assert!(follower.next(writer.lsn(), &mut payload).unwrap());
+        let file = storage.open(&crate::segment::name_of(0)).unwrap();
+        file.write_at(follower.offset + HEADER_BYTES as u64, b"T").unwrap();
+        let mut removed = follower.clone();
+        let error = follower.next(writer.lsn(), &mut payload).unwrap_err();
+        assert!(matches!(error, LogError::Corrupt { lsn: 40, .. }), "{error}");
+        storage.remove(&crate::segment::name_of(0)).unwrap();
+        let error = removed.next(writer.lsn(), &mut payload).unwrap_err();
+        assert!(matches!(error, LogError::Gap { lsn: 40, .. }), "{error}");
     }
 }

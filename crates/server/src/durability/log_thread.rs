@@ -337,6 +337,7 @@ impl Log {
 
     fn finish(&mut self, shared: &ServerState) -> Result<(), WriteError> {
         if self.writer.is_none() {
+            self.end_spare();
             return Ok(());
         }
         while self.write_frame(shared)? {}
@@ -346,14 +347,19 @@ impl Log {
         progress.syncs.fetch_add(1, Ordering::Relaxed);
         progress.written.store(writer.lsn(), Ordering::SeqCst);
         progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
-        if let Some(receiver) = self.spare.take() {
-            // It is in the way of a later one until it is made.
-            drop(receiver.recv());
-        }
+        self.end_spare();
         if let Err(error) = writer.close() {
             // All of it is durable; only that it has ended in order is not in it.
             tracing::warn!(%error, "The append-only file has no mark of its end");
         }
         Ok(())
+    }
+
+    /// Waits for the next segment where it is prepared: until it is made it is in the way of that
+    /// of a later log, which has the same name.
+    fn end_spare(&mut self) {
+        if let Some(receiver) = self.spare.take() {
+            drop(receiver.recv());
+        }
     }
 }

@@ -34,6 +34,11 @@ const MEMORY_INTERVAL: Duration = Duration::from_millis(10);
 /// How many places in memory are known to be between two records.
 const KNOWN_PLACES_MAX: usize = 64;
 
+/// How many questions may hold a place in the log from one of their steps to the next: as many
+/// files are open, and as many frames in memory. The others get one step, and go on once one of
+/// these has ended.
+const HOLDERS_MAX: usize = 4;
+
 const NO_LOG: &str = "no log is kept: appendonly is no";
 const NO_CHANGES: &str = "no changes are kept: appendonly is no, and effect-backlog-size is 0";
 
@@ -42,6 +47,8 @@ pub struct Answering {
     shared: Arc<ServerState>,
     reads: VecDeque<Read>,
     cursors: Cursors,
+    /// How many of the questions hold a place in the log.
+    holder_count: usize,
     /// Places in memory between two records.
     places: VecDeque<u64>,
 }
@@ -54,6 +61,8 @@ struct Read {
     /// What it has looked at; none before it is known where it begins.
     position: Option<u64>,
     cursor: Option<Cursor>,
+    /// It has had a step since it last waited.
+    has_begun: bool,
     looked_bytes: usize,
     /// The changes so far, encoded.
     told: Vec<u8>,
@@ -99,7 +108,7 @@ impl Answering {
     /// Returns one that has nothing to do, for `shared`.
     pub fn new(shared: Arc<ServerState>) -> Answering {
         let (reads, places) = (VecDeque::new(), VecDeque::new());
-        Answering { shared, reads, cursors: Cursors::default(), places }
+        Answering { shared, reads, cursors: Cursors::default(), holder_count: 0, places }
     }
 
     /// Goes on with all that was asked; returns how long nothing is to be done unless the thread is
@@ -134,6 +143,8 @@ impl Answering {
         let (mut is_busy, mut waits) = (false, 0);
         for _ in 0..self.reads.len() {
             let mut read = self.reads.pop_front().expect("as many are there");
+            // Counted again where it holds its place on.
+            self.holder_count -= usize::from(read.cursor.is_some());
             if read.asked.is_given_up() {
                 continue;
             }
@@ -141,6 +152,7 @@ impl Answering {
                 Ok(Step::Done) => read.answer(stream.as_ref().map_or(0, |it| it.end)),
                 Ok(Step::More) => {
                     is_busy = true;
+                    self.holder_count += usize::from(read.cursor.is_some());
                     self.reads.push_back(read);
                 }
                 Ok(Step::Waits) => {
@@ -188,7 +200,12 @@ impl Answering {
             None => self.place_of(&read.question.from, stream)?,
         };
         read.position = Some(position);
+        let may_hold = self.holder_count < HOLDERS_MAX;
         if position < stream.end {
+            if read.has_begun && read.cursor.is_none() && !may_hold {
+                return Ok(Step::More);
+            }
+            read.has_begun = true;
             match &stream.source {
                 Source::Log(storage) => self.read_log(read, storage, stream)?,
                 Source::Memory(backlog) => self.read_memory(read, backlog, stream)?,
@@ -198,14 +215,21 @@ impl Answering {
             || read.told.len() >= REPLY_BYTES_MAX
             || read.looked_bytes >= LOOK_BYTES_MAX;
         let is_at_end = read.position.is_some_and(|position| position >= stream.end);
-        if !is_enough && !is_at_end {
+        let has_more = !is_enough && !is_at_end;
+        if has_more && may_hold {
             return Ok(Step::More);
         }
         if let Some(cursor) = read.cursor.take() {
             self.cursors.keep(cursor);
         }
+        if has_more {
+            return Ok(Step::More);
+        }
         match !is_enough && read.told_count == 0 && read.question.waits {
-            true => Ok(Step::Waits),
+            true => {
+                read.has_begun = false;
+                Ok(Step::Waits)
+            }
             false => Ok(Step::Done),
         }
     }
@@ -470,6 +494,7 @@ impl Read {
             wanted,
             position: None,
             cursor: None,
+            has_begun: false,
             looked_bytes: 0,
             told: Vec::new(),
             told_count: 0,

@@ -33,6 +33,10 @@ impl Cursor {
     pub fn pass(&mut self, bytes: usize, lsn: u64) {
         self.offset += bytes;
         self.lsn = lsn;
+        if self.rest().is_empty() {
+            // A record longer than a frame has one of its own, which may be large.
+            (self.payload, self.offset) = (Rc::default(), 0);
+        }
     }
 
     /// Reads the next frame, where the one before has been passed; returns its bytes, none where
