@@ -12,7 +12,7 @@ use crate::mapped_range::{LimitPolicy, NeedRoom};
 use crate::pins::{HeapPins, PinMemory, publish, release};
 use crate::segment_source::HeapSource;
 use crate::table::{ADOPTED_BYTES_MIN, EntryId, NewValue, Source, Table};
-use crate::{AccessMark, Encoding, ValueType};
+use crate::{AccessMark, Encoding, Grace, ValueType};
 
 const SEGMENT_BYTES: u64 = 1 << 16;
 const UPLOAD_SEGMENTS: u32 = 4;
@@ -253,13 +253,14 @@ fn owned_value_is_as_any_other_and_its_range_free() {
     let offset = fixture.put(b"key", 1, true);
     let id = fixture.find(b"key").unwrap();
     let id = fixture.table.set_expiry(id, Some(UnixMs(77))).unwrap();
+    fixture.table.set_grace(id, Grace::at_least(500));
     fixture.table.own(id).unwrap();
     fixture.table.own(id).unwrap();
     assert_eq!((fixture.adopted(), fixture.arena.uploads().usage().owned), (0, 1));
     write(&fixture.arena, offset, &bytes(9, LENGTH));
     let entry = fixture.table.entry(id);
     assert_eq!((entry.value(), entry.expiry()), (&bytes(1, LENGTH)[..], Some(UnixMs(77))));
-    assert_eq!(entry.key(), b"key");
+    assert_eq!((entry.key(), entry.grace().ms()), (&b"key"[..], 500));
     assert!(fixture.table.hold(id).is_some());
 }
 
