@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use client::{Client, ClientError, Leased, LoadOptions};
 use harness::{Kind, Server, poll_until};
+use resp::Value;
 
 use super::urls;
 
@@ -69,6 +70,32 @@ fn who_fails_or_dies_leaves_the_loading_to_the_next() {
             let value = client.get_or_load::<ClientError>(b"k", &options, || Ok(b"v".to_vec()));
             assert_eq!(&*value.unwrap(), b"v");
         });
+        client.call(&[b"DEL", b"k"]).unwrap();
+    }
+}
+
+#[test]
+fn what_the_server_refuses_to_store_is_returned_and_leaves_no_lease() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server, "") {
+        let client = Client::connect(&url).unwrap();
+        let options = LoadOptions::new().lease_for(seconds(60));
+        let value = client.get_or_load::<ClientError>(b"k", &options, || {
+            client.call(&[b"CONFIG", b"SET", b"maxmemory", b"1"])?;
+            Ok(vec![7; 100_000])
+        });
+        assert_eq!(*value.unwrap(), [7; 100_000]);
+        client.call(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
+        assert_eq!((server.info("leases"), client.get(b"k").unwrap().is_none()), (0, true));
+        // What no server stores is not even loaded.
+        let wrong = LoadOptions::new().stale_for(seconds(1));
+        let refused = client.get_or_load::<ClientError>(b"k", &wrong, || panic!("it is loaded"));
+        assert!(matches!(refused, Err(ClientError::Unsupported(_))), "{refused:?}");
+        // A lease that is dropped within a transaction is no part of it.
+        let Ok(Leased::Win(lease)) = client.lget(b"k", &options) else { panic!("no lease") };
+        client.call(&[b"MULTI"]).unwrap();
+        drop(lease);
+        assert_eq!(client.call(&[b"EXEC"]).unwrap(), Value::Array(Vec::new()));
         client.call(&[b"DEL", b"k"]).unwrap();
     }
 }

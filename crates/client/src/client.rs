@@ -639,7 +639,7 @@ impl Client {
         })
     }
 
-    fn with_connection<T>(
+    pub(crate) fn with_connection<T>(
         &self,
         run: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {

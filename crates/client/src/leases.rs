@@ -90,6 +90,17 @@ impl LoadOptions {
         words
     }
 
+    /// Refuses what no server would store a value by.
+    fn check(&self) -> Result<(), ClientError> {
+        match self.stale.is_some() && self.lifetime.is_none() {
+            true => {
+                let text = "stale values without a time to live (LoadOptions::expires_in)";
+                Err(ClientError::Unsupported(text.to_owned()))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Returns the words behind the value that say for how long it is kept.
     fn lifetime_words(&self) -> Vec<Vec<u8>> {
         let mut words = Vec::new();
@@ -135,13 +146,17 @@ impl Lease {
     /// older than that.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As [`Client::call`], and the lease is given up; [`ClientError::Unsupported`] inside a MULTI
+    /// of this thread, and where the options ask for stale values and no time to live.
     pub fn fill(mut self, value: &[u8], options: &LoadOptions) -> Result<bool, ClientError> {
-        let Some(token) = self.token.take() else { return Ok(false) };
+        options.check()?;
+        let Some(token) = self.token else { return Ok(false) };
         let (token, words) = (token.to_string(), options.lifetime_words());
         let mut request: Vec<&[u8]> = vec![b"LFILL", &self.key, value, token.as_bytes()];
         request.extend(words.iter().map(Vec::as_slice));
-        Ok(integer(&self.client.call(&request)?)? == 1)
+        let reply = self.call("to fill a key", &request)?;
+        self.token = None;
+        Ok(integer(&reply)? == 1)
     }
 
     /// Returns its token, by which the caller ends it: by LFILL or LFREE, in whatever way.
@@ -152,7 +167,7 @@ impl Lease {
     /// Gives it up: the next one who waits gets it. Returns whether it went on.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As [`Client::call`]; [`ClientError::Unsupported`] inside a MULTI of this thread.
     pub fn free(mut self) -> Result<bool, ClientError> {
         self.give_up()
     }
@@ -160,13 +175,23 @@ impl Lease {
     fn give_up(&mut self) -> Result<bool, ClientError> {
         let Some(token) = self.token.take() else { return Ok(false) };
         let token = token.to_string();
-        Ok(integer(&self.client.call(&[b"LFREE", &self.key, token.as_bytes()])?)? == 1)
+        let request: [&[u8]; 3] = [b"LFREE", &self.key, token.as_bytes()];
+        Ok(integer(&self.call("to free a lease", &request)?)? == 1)
+    }
+
+    /// Sends `request`, which is no part of a transaction.
+    fn call(&self, operation: &str, request: &[&[u8]]) -> Result<Reply, ClientError> {
+        accepted(self.client.with_connection(|connection| {
+            connection.check_outside_transaction(operation)?;
+            connection.call(request)
+        })?)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A server that does not answer ends it with the connection, or once its time has passed.
+        // A server that does not answer, or a thread inside MULTI, which would queue the request,
+        // leaves it to end with the connection, or once its time has passed.
         let _ended = self.give_up();
     }
 }
@@ -200,20 +225,23 @@ impl Client {
 
     /// Returns the value of `key`. Where it is not there, one client at a time calls `load` and
     /// stores what that returns, while the others wait for it. What was loaded before the key was
-    /// removed or written by somebody else is returned and not stored.
+    /// removed or written by somebody else is returned and not stored; so is what the server
+    /// refuses to store, as it has no memory for it.
     ///
     /// With [`LoadOptions::stale_for`] and [`LoadOptions::refresh_within`] nobody waits but the one
     /// who loads. One who has waited in vain calls `load` for himself, and stores nothing. A server
     /// without leases, such as redis-server, has the value stored by SET, by all who miss it.
     ///
     /// # Errors
-    /// Those of `load`; and as [`Client::get`].
+    /// Those of `load`; and as [`Client::get`]. [`ClientError::Unsupported`] before anything is
+    /// loaded where the options ask for stale values and no time to live.
     pub fn get_or_load<E: From<ClientError>>(
         &self,
         key: &[u8],
         options: &LoadOptions,
         load: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<View, E> {
+        options.check()?;
         let lease = match self.lget(key, options) {
             Ok(Leased::Hit(view) | Leased::Stale(view)) => return Ok(view),
             Ok(Leased::Win(lease) | Leased::StaleWin(_, lease)) => lease,
@@ -225,8 +253,10 @@ impl Client {
         };
         // Where it fails or panics the lease is given up.
         let value = load()?;
-        lease.fill(&value, options)?;
-        Ok(View::from(value))
+        match lease.fill(&value, options) {
+            Ok(_) | Err(ClientError::Refused(_)) => Ok(View::from(value)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// As [`Client::get_or_load`], of a server that has no leases.
@@ -243,8 +273,10 @@ impl Client {
         let words = LoadOptions { stale: None, ..options.clone() }.lifetime_words();
         let mut request: Vec<&[u8]> = vec![b"SET", key, &value];
         request.extend(words.iter().map(Vec::as_slice));
-        self.call(&request)?;
-        Ok(View::from(value))
+        match self.call(&request) {
+            Ok(_) | Err(ClientError::Refused(_)) => Ok(View::from(value)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Removes `key`, which is no longer true, and takes the right to fill it from whoever has it;
