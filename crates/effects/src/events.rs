@@ -106,9 +106,9 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
             }
             Cause::Evicted => vec![here(EventClass::Evicted, "evicted", key)],
         },
-        Effect::ExpireAt { key, .. } | Effect::ExpireStaleAt { key, .. } => {
-            vec![generic("expire", key)]
-        }
+        Effect::ExpireAt { key, .. } => vec![generic("expire", key)],
+        // Of LDEL it is the removal that it is to all who take no stale values.
+        Effect::ExpireStaleAt { key, .. } => vec![named("expire", key)],
         Effect::Persist { key } => vec![generic("persist", key)],
         Effect::Rename { source, target } => {
             vec![generic("rename_from", source), generic("rename_to", target)]

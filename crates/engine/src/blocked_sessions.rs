@@ -289,7 +289,8 @@ impl Runner<'_, '_, '_, '_> {
         let blocked = BlockedRequest::of(waiter);
         let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
         guard.end_record();
-        if blocked.takes() {
+        let blocks_others = matches!(*waiter.state(), WaitState::Told { blocks_others: true });
+        if blocks_others || blocked.takes() {
             *waiter.state() = WaitState::Closed;
             guard.renew_ready(&self.session.waits, self.execution.now);
             let (ready, mut bytes_left) = (guard.take_ready(), SERVED_BYTES_MAX);
@@ -365,7 +366,13 @@ fn serve_keys(
                     is_leased |= next.is_for_lease();
                     continue;
                 }
-                ServeOutcome::Needs => *state = WaitState::Told { blocks_others: blocked.takes() },
+                ServeOutcome::Needs => {
+                    // A value that is there is everybody's, the right to fill the key one's.
+                    let is_for_lease =
+                        next.is_for_lease() && guard.is_absent(key, execution.now);
+                    let blocks_others = blocked.takes() || is_for_lease;
+                    *state = WaitState::Told { blocks_others };
+                }
                 ServeOutcome::Done(reply) => {
                     if let Some(attendance) = &blocked.attendance {
                         attendance.was_served();

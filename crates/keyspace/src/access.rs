@@ -147,7 +147,8 @@ impl<'g> Access<'g> {
 
     /// Hands `visit` a key of `database` that has not expired at `now`, chosen nearly uniformly,
     /// and returns what it returns; `None` where there is none. Those that it meets expired are
-    /// removed; where they are to stay, or all shards are held, it gives up after 100 of them.
+    /// removed; after 100 that stay, as stale values do and all where all shards are held, it gives
+    /// up.
     pub fn random_key<R>(
         &mut self,
         database: DatabaseIndex,
@@ -156,12 +157,14 @@ impl<'g> Access<'g> {
         mut visit: impl FnMut(&[u8]) -> R,
     ) -> Option<R> {
         let removes_expired = self.removes_expired;
-        // Each try but the last removes a key, or finds its shard emptied by others meanwhile.
-        let removals_max = match removes_expired && self.held.is_none() {
+        // A try that removes a key is none: so many there are at most.
+        let mut removals_left = match removes_expired && self.held.is_none() {
             true => self.key_count(database),
             false => 0,
         };
-        for _ in 0..u64::from(RANDOM_KEY_TRIES_MAX) + removals_max {
+        let mut tries = 0;
+        while tries < RANDOM_KEY_TRIES_MAX {
+            let mut is_removed = false;
             let index = self.random_shard(database, random)?;
             let word = random.next();
             let visited = self.with_shard_mut(index, |shard, recorder| {
@@ -173,11 +176,16 @@ impl<'g> Access<'g> {
                 if removes_expired && is_over(&entry, now) {
                     let name = entry.key().into();
                     remove_expired(shard, recorder, database, now, &[name]);
+                    is_removed = true;
                 }
                 None
             });
             if visited.is_some() {
                 return visited;
+            }
+            match is_removed && removals_left > 0 {
+                true => removals_left -= 1,
+                false => tries += 1,
             }
         }
         None

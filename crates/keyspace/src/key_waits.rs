@@ -378,6 +378,15 @@ impl Guard<'_> {
         Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
     }
 
+    /// Returns whether the key of `ready` is not there at `now`.
+    ///
+    /// # Panics
+    /// When this guard lacks the shard of the key.
+    pub fn is_absent(&mut self, ready: &ReadyKey, now: UnixMs) -> bool {
+        let shard = self.shard_mut(ready.shard);
+        shard.type_of(ready.database, ready.hash, &ready.name, now).is_none()
+    }
+
     /// Removes a session that has been served from the queue of `ready`.
     pub fn leave_queue(&mut self, ready: &ReadyKey, place: QueuePlace) {
         self.shard_mut(ready.shard).waits.waiting.remove(place.0);

@@ -28,7 +28,7 @@ use crate::keyspace::Keyspace;
 use crate::shard::{Shard, is_expired, stale_ms_left};
 use crate::shard_set::ShardSet;
 use crate::view::{ReadView, WrongType, string_of};
-use crate::write::{KeyWriter, Refusal, WriteView};
+use crate::write::{KeyWriter, WriteView};
 
 /// Bytes that a lease costs in addition to the name of its key: nodes of three trees, none of them
 /// less than half full.
@@ -40,12 +40,14 @@ const HOLDER_LEASES_MAX: usize = 4_096;
 /// By how much the time of one session may be ahead of that of another, with much to spare. A lease
 /// that began later than that from now on was granted before the clock was set back.
 const CLOCK_LEAD_MS_MAX: i64 = 1_000;
-/// How long ago the time of a value that is made stale has passed: a clock that is set back by less
-/// does not make it valid again.
-const STALE_SINCE_MS: i64 = 3_600_000;
+/// How long ago the time of a value that is made stale has passed, 30 days: a clock that is set back
+/// by less does not make it valid again. A grace of a year more is one that there is.
+const STALE_SINCE_MS: u64 = 30 * 86_400_000;
+/// How many bits a token has: it is a number in languages whose numbers are of 64-bit floats, too.
+const TOKEN_BITS: u32 = 53;
 
-/// What a lease is known by. It tells nothing, and no other lease has it, of this process or
-/// another one: one in 2^63 keeps chance out.
+/// What a lease is known by, a number below 2^53. It tells nothing, and no other lease of its key
+/// has it, of this process or another one: one in 2^53 keeps chance out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseToken(u64);
 
@@ -142,10 +144,12 @@ impl LeaseTable {
         self.leases.of(database, secret).find(|(_, lease)| *lease.name == *name)
     }
 
-    /// Returns whether one session more, or the same one more, may have a lease.
-    fn has_room_for(&self, holder: u64) -> bool {
+    /// Returns whether the session `holder` may have a lease more, once the one of `over`, if any,
+    /// has ended.
+    fn has_room_for(&self, holder: u64, over: Option<u64>) -> bool {
         let of_holder = self.holders.get(&holder).map_or(0, BTreeSet::len);
-        self.leases.len() < SHARD_LEASES_MAX && of_holder < HOLDER_LEASES_MAX
+        self.leases.len() - usize::from(over.is_some()) < SHARD_LEASES_MAX
+            && of_holder - usize::from(over == Some(holder)) < HOLDER_LEASES_MAX
     }
 
     fn add(&mut self, database: DatabaseIndex, secret: u64, lease: Lease) {
@@ -247,15 +251,20 @@ impl WriteView<'_> {
         let (database, now) = (self.database(), self.now());
         let shard = self.shards.shard(key.shard);
         let secret = shard.secret_of(key.bytes);
+        let mut over = None;
         if let Some((registration, lease)) = shard.leases.find(database, secret, key.bytes) {
             if let Some(ms_left) = lease.ms_left(now) {
                 return LeaseAnswer::Taken { ms_left };
             }
+            over = Some((registration, lease.holder));
+        }
+        if !shard.leases.has_room_for(holder, over.map(|(_, holder)| holder)) {
+            // One that is over stays: whoever ends it tells those who wait.
+            return LeaseAnswer::TooMany;
+        }
+        if let Some((registration, _)) = over {
             shard.published.lease_expiries.add(1);
             shard.drop_lease(registration);
-        }
-        if !shard.leases.has_room_for(holder) {
-            return LeaseAnswer::TooMany;
         }
         let token = shard.next_token();
         let ends = UnixMs(now.0.saturating_add_unsigned(ms));
@@ -334,11 +343,12 @@ impl WriteView<'_> {
     }
 
     /// Makes the string at `key` one that has expired, and may be read as a stale one for
-    /// `grace_ms`. Whoever fills the key loses the right to. Returns whether the key was there.
+    /// `grace_ms`; removes it where there is no memory for its time. To listeners either is a
+    /// removal. Whoever fills the key loses the right to. Returns whether the key was there.
     ///
     /// # Errors
-    /// NeedRoom before any change; or when the key holds another type.
-    pub fn make_stale(&mut self, key: &Key<'_>, grace_ms: u64) -> Result<bool, Refusal> {
+    /// When the key holds another type.
+    pub fn make_stale(&mut self, key: &Key<'_>, grace_ms: u64) -> Result<bool, WrongType> {
         let now = self.now();
         let shard = self.shards.as_ref().shard(key.shard);
         let found = shard.database(self.database()).and_then(|part| {
@@ -352,11 +362,16 @@ impl WriteView<'_> {
                 Ok(false)
             }
             Some((ValueType::String, false)) => {
-                let since = now.0.saturating_sub(STALE_SINCE_MS);
-                let grace_ms = grace_ms.saturating_add(now.0.abs_diff(since));
-                Ok(self.set_stale_expiry(key, UnixMs(since), grace_ms)?)
+                // So long ago that the grace, which is rounded up, ends when it is to.
+                let grace = grace_of(grace_ms.saturating_add(STALE_SINCE_MS)).ms();
+                let since = now.0.saturating_sub_unsigned(grace.saturating_sub(grace_ms));
+                self.name_event("del");
+                let made = self.set_stale_expiry(key, UnixMs(since), grace);
+                self.name_event("");
+                // It is no longer true: it goes, whatever there is no room for.
+                Ok(made.unwrap_or_else(|_| self.remove(key)))
             }
-            Some(_) => Err(Refusal::WrongType),
+            Some(_) => Err(WrongType),
         }
     }
 
@@ -459,7 +474,7 @@ impl Shard {
         number[..8].copy_from_slice(&self.leases.issued.to_le_bytes());
         number[8..10].copy_from_slice(&self.index().0.to_le_bytes());
         number[10..].copy_from_slice(b"leases");
-        LeaseToken(self.secret_of(&number) >> 1)
+        LeaseToken(self.secret_of(&number) >> (u64::BITS - TOKEN_BITS))
     }
 }
 

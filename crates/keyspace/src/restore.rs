@@ -121,7 +121,11 @@ impl WriteView<'_> {
         if let Some(at) = expires_at
             && grace_ms > 0
         {
-            self.set_stale_expiry(key, at, grace_ms).map_err(RestoreError::NeedRoom)?;
+            // It has the last use that was loaded.
+            let counts_access = std::mem::replace(&mut self.counts_access, false);
+            let set = self.set_stale_expiry(key, at, grace_ms);
+            self.counts_access = counts_access;
+            set.map_err(RestoreError::NeedRoom)?;
         }
         Ok(true)
     }

@@ -54,7 +54,7 @@ pub struct WriteView<'g> {
     pub(crate) recorder: &'g mut Recorder,
     database: DatabaseIndex,
     now: UnixMs,
-    counts_access: bool,
+    pub(crate) counts_access: bool,
     event: &'static str,
 }
 

@@ -21,9 +21,9 @@ pub(super) static LDEL: Command = Command {
         Arg::integer("milliseconds").token("STALE").within(1, 100_000).optional(),
     ],
     note: "A command of Forebay, which Redis does not have. With STALE the key is gone for all \
-        commands but LGET with STALE, which finds its value for so many milliseconds more. Like \
-        DEL it takes the right to fill the key from whoever has it. The reply is 1 where the key \
-        was there.",
+        commands but LGET with STALE, which finds its value for so many milliseconds more, if \
+        there is memory for that. Like DEL it takes the right to fill the key from whoever has \
+        it. The reply is 1 where the key was there.",
     example: "> SET lake deep\nOK\n> LDEL lake STALE 60000\n(integer) 1\n> GET lake\n(nil)",
     handler: Handler::Write(delete),
     ..Command::DEFAULT

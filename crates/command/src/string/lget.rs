@@ -129,7 +129,7 @@ enum State {
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let options = LeaseOptions::of(args)?;
     let key = args.key(0);
-    match state_of(cx, key, options)? {
+    match state_of(cx, key, options, false)? {
         State::Busy { .. } if options.wait_ms > 0 => {
             let timeout = Duration::from_millis(options.wait_ms);
             Err(Wait::new(timeout, |reply| reply_busy(0, reply), 1).or_lease().into())
@@ -158,7 +158,7 @@ fn run_several(
     cx.view.admit_leases(args.key(0), bytes, overshoot)?;
     reply.array(args.keys().len());
     for key in args.keys() {
-        match state_of(cx, key, options) {
+        match state_of(cx, key, options, true) {
             Ok(state) => reply_state(cx, key, &state, options.lease_ms, reply),
             Err(Unfinished::Refused(CommandError::WrongType)) => reply_busy(-1, reply),
             Err(unfinished) => return Err(unfinished),
@@ -167,11 +167,13 @@ fn run_several(
     Ok(())
 }
 
-/// Finds out what there is to say of `key`, and gives the session the lease where it may have it.
+/// Finds out what there is to say of `key`, and gives the session the lease where it may have it;
+/// asks for its memory unless that `is_admitted`.
 fn state_of(
     cx: &mut WriteContext<'_>,
     key: &Key<'_>,
     options: LeaseOptions,
+    is_admitted: bool,
 ) -> Result<State, Unfinished> {
     let now = cx.now();
     let view = cx.view.as_read();
@@ -196,8 +198,10 @@ fn state_of(
     if value_bytes.unwrap_or(0) + REPLY_BYTES_BESIDE > cx.reply_bytes_max {
         return Err(Need::OwnWorker.into());
     }
-    let overshoot = cx.memory_policy.overshoot_bytes_max();
-    cx.view.admit_leases(key, lease_bytes(key), overshoot)?;
+    if !is_admitted {
+        let overshoot = cx.memory_policy.overshoot_bytes_max();
+        cx.view.admit_leases(key, lease_bytes(key), overshoot)?;
+    }
     match cx.view.lease(key, cx.session, options.lease_ms) {
         LeaseAnswer::Won(token) => {
             Ok(State::Win { token: token.number(), has_value: value_bytes.is_some() })

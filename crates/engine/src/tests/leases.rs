@@ -2,6 +2,7 @@
 
 use base::step_counters::{self, CountedStep};
 use command::Wake;
+use effects::keyspace_events;
 use keyspace::SweepContext;
 
 use super::awaits::{block, numbered, take_served, wake};
@@ -355,6 +356,112 @@ fn leases_are_bounded_and_count_as_memory() {
     // Where there is no memory for one, there is none.
     engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + 100);
     clients[0].check("LGET k", "-OOM command not allowed when used memory > 'maxmemory'.");
+}
+
+/// Returns an engine, all of whose memory is in use, with 2,000 keys of one size.
+fn full_engine() -> Engine {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut client = numbered(&engine, &host, 9);
+    (0..2_000).for_each(|number| client.check(&format!("SET key:{number} {number:050}"), "+OK"));
+    drop(client);
+    engine.keyspace().set_maxmemory(1);
+    engine
+}
+
+#[test]
+fn what_is_untrue_goes_where_there_is_no_memory_for_its_time() {
+    let (engine, host) = (full_engine(), TestHost::default());
+    let mut client = numbered(&engine, &host, 1);
+    for number in 0..2_000 {
+        client.check(&format!("LDEL key:{number} STALE 1000"), ":1");
+        client.check(&format!("GET key:{number}"), "$-1");
+    }
+}
+
+#[test]
+fn where_there_is_no_memory_a_lease_passes_on_to_one_after_the_other() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut clients: Vec<Client<'_>> = (0..5).map(|id| numbered(&engine, &host, id)).collect();
+    let token = win(&mut clients[0], "LGET k");
+    clients[1..].iter_mut().for_each(|client| block(client, "LGET k WAIT 10000"));
+    engine.keyspace().set_maxmemory(1);
+    clients[0].check(&format!("LFREE k {token}"), ":1");
+    for id in 1..4 {
+        assert_eq!(take_served(&host), [id]);
+        let reply = wake(&mut clients[id as usize], Wake::Served);
+        assert!(reply.starts_with("-OOM"), "{reply}");
+    }
+    engine.keyspace().set_maxmemory(0);
+    assert_eq!(take_served(&host), [4]);
+    assert!(wake(&mut clients[4], Wake::Served).starts_with("*4 +WIN"));
+}
+
+#[test]
+fn several_leases_are_given_at_once_or_not_at_all() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let [mut one, mut two] = [1, 2].map(|id| numbered(&engine, &host, id));
+    for spare in (0..4_000).step_by(50) {
+        engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
+        let reply = one.run("MLGET a b c d");
+        let (wins, is_refused) = (reply.matches("+WIN").count(), reply.starts_with("-OOM"));
+        assert!(wins == if is_refused { 0 } else { 4 }, "{spare}: {reply}");
+        assert_eq!(engine.keyspace().lease_count(), wins as u64);
+        engine.keyspace().set_maxmemory(0);
+        one.run_all(&["DEL a", "DEL b", "DEL c", "DEL d"]);
+    }
+    two.check("DBSIZE", ":0");
+}
+
+#[test]
+fn who_has_too_many_leases_leaves_one_that_is_over_to_those_who_wait() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let [mut holder, mut waiter, mut full] = [1, 2, 3].map(|id| numbered(&engine, &host, id));
+    win(&mut holder, "LGET k TTL 10");
+    block(&mut waiter, "LGET k WAIT 10000");
+    for number in 0..4_096 {
+        win(&mut full, &format!("LGET {number} TTL 100000"));
+    }
+    later(&mut [&mut holder, &mut waiter, &mut full], 10);
+    full.check("LGET k", "-ERR too many leases are held");
+    engine.keyspace().end_leases_over(full.execution.now);
+    engine.serve_left(&mut full.execution);
+    assert_eq!(take_served(&host), [2]);
+    assert!(wake(&mut waiter, Wake::Served).starts_with("*4 +WIN"));
+    // In place of one of its own it may have one.
+    later(&mut [&mut full], 100_000);
+    assert!(full.run("LGET 7").starts_with("*4 +WIN"));
+}
+
+#[test]
+fn a_random_key_is_looked_for_a_bounded_number_of_times_among_stale_ones() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut client = numbered(&engine, &host, 1);
+    for number in 0..2_000 {
+        client.run_all(&[&format!("SET {number} v"), &format!("LDEL {number} STALE 1000")]);
+    }
+    let locks =
+        step_counters::steps_of(CountedStep::Lock, || client.check("RANDOMKEY", "$-1"));
+    assert!(locks < 200, "{locks} locks");
+    client.check("DBSIZE", ":2000");
+}
+
+#[test]
+fn a_value_that_is_made_stale_is_a_removal_to_listeners_and_tokens_are_exact_in_floats() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let recording = recording_of(engine.keyspace());
+    let mut client = numbered(&engine, &host, 1);
+    client.run("SET k v");
+    client.check("LDEL k STALE 1000", ":1");
+    later(&mut [&mut client], -20 * 86_400_000);
+    client.check("GET k", "$-1");
+    let token: i64 = win(&mut client, "LGET k").parse().unwrap();
+    assert!((0..1 << 53).contains(&token), "{token}");
+    let mut names = Vec::new();
+    recording.for_each(|record| {
+        let all = record.changes().flat_map(|change| keyspace_events(&change));
+        names.extend(all.map(|event| event.name));
+    });
+    assert_eq!(names, ["new", "set", "del"]);
 }
 
 /// What a key is to the model.
