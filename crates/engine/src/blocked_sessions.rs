@@ -368,8 +368,7 @@ fn serve_keys(
                 }
                 ServeOutcome::Needs => {
                     // A value that is there is everybody's, the right to fill the key one's.
-                    let is_for_lease =
-                        next.is_for_lease() && guard.is_absent(key, execution.now);
+                    let is_for_lease = next.is_for_lease() && guard.is_absent(key, execution.now);
                     let blocks_others = blocked.takes() || is_for_lease;
                     *state = WaitState::Told { blocks_others };
                 }

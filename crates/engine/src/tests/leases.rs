@@ -439,8 +439,7 @@ fn a_random_key_is_looked_for_a_bounded_number_of_times_among_stale_ones() {
     for number in 0..2_000 {
         client.run_all(&[&format!("SET {number} v"), &format!("LDEL {number} STALE 1000")]);
     }
-    let locks =
-        step_counters::steps_of(CountedStep::Lock, || client.check("RANDOMKEY", "$-1"));
+    let locks = step_counters::steps_of(CountedStep::Lock, || client.check("RANDOMKEY", "$-1"));
     assert!(locks < 200, "{locks} locks");
     client.check("DBSIZE", ":2000");
 }
