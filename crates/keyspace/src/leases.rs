@@ -40,8 +40,8 @@ const HOLDER_LEASES_MAX: usize = 4_096;
 /// By how much the time of one session may be ahead of that of another, with much to spare. A lease
 /// that began later than that from now on was granted before the clock was set back.
 const CLOCK_LEAD_MS_MAX: i64 = 1_000;
-/// How long ago the time of a value that is made stale has passed, 30 days: a clock that is set back
-/// by less does not make it valid again. A grace of a year more is one that there is.
+/// How long ago the time of a value that is made stale has passed, 30 days: a clock that is set
+/// back by less does not make it valid again. A grace of a year more is one that there is.
 const STALE_SINCE_MS: u64 = 30 * 86_400_000;
 /// How many bits a token has: it is a number in languages whose numbers are of 64-bit floats, too.
 const TOKEN_BITS: u32 = 53;
