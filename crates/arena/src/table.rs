@@ -344,9 +344,18 @@ impl Table {
     pub fn touch(&self, id: EntryId, mark: AccessMark) {
         let word = self.memory.word(id.reference);
         let header = Header(word.load(Ordering::Relaxed));
-        if header.mark() != mark {
-            word.store(header.with_mark(mark).0, Ordering::Relaxed);
+        let used = header.with_mark(mark).as_used();
+        if used != header {
+            word.store(used.0, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that a client has been told to make the value of the entry anew; readers in other
+    /// processes ignore it. It is forgotten when a whole value is stored.
+    pub fn mark_won(&self, id: EntryId) {
+        let word = self.memory.word(id.reference);
+        let header = Header(word.load(Ordering::Relaxed));
+        word.store(header.as_won().0, Ordering::Relaxed);
     }
 
     /// Replaces the marks of the entries in a chain that may be that of `hash`, of which only the

@@ -125,6 +125,9 @@ fn run_all(
             if !runner.run(prepared, requests.at(next), &mut reply) {
                 return next;
             }
+            if prepared.is_silent {
+                reply.rewind(start);
+            }
             runner.settle(start, &mut reply);
             next += 1;
         }

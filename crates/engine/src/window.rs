@@ -19,6 +19,8 @@ pub(crate) struct Prepared<'a> {
     pub key: Option<Key<'a>>,
     /// Its other key, where it has two.
     pub other_key: Option<Key<'a>>,
+    /// It gets no reply.
+    pub is_silent: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -75,16 +77,24 @@ impl<'a> Window<'a> {
 #[inline]
 fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Prepared<'a> {
     let request = requests.at(index);
+    if let Some(foreign) = requests.foreign(index) {
+        let command = command::memcached_row(foreign.verb);
+        let position = command.only_key();
+        let key = position.map(|position| keyspace.hasher().key(request.at(position)));
+        let is_silent = foreign.is_silent;
+        return Prepared { command: Some(command), key, is_silent, other_key: None };
+    }
     // A request that is refused is looked at again when its turn comes, to say why.
     let Some(command) = command::resolve_quietly(request) else { return Prepared::default() };
     let key = |position| keyspace.hasher().key(request.at(position));
     match command.only_key() {
         Some(position) => {
-            Prepared { command: Some(command), key: Some(key(position)), other_key: None }
+            let key = Some(key(position));
+            Prepared { command: Some(command), key, ..Prepared::default() }
         }
         None => {
             let [first, second] = few_keys(command, request).map(|position| position.map(key));
-            Prepared { command: Some(command), key: first, other_key: second }
+            Prepared { command: Some(command), key: first, other_key: second, is_silent: false }
         }
     }
 }
