@@ -17,13 +17,9 @@
 //! algorithm" (2007); Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
 //! (2017); Redis, hyperloglog.c.
 
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "instructions that not every processor has")]
-mod avx2;
 mod dense;
 mod element;
 mod estimate;
-mod portable;
 mod registers;
 mod self_test;
 mod sparse;

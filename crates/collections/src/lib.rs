@@ -14,10 +14,9 @@
 //! `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
-//! parameters, hashes are keyed by the caller's seed; one file has unsafe code,
-//! `hyperloglog/avx2.rs`, and gives what safe code gives.
+//! parameters, hashes are keyed by the caller's seed.
 //! *Not here*: keys, expiry, effects, lack of memory (keyspace); replies (command).
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod blob;
 mod chunked;

@@ -115,14 +115,10 @@ fn split(package: &str, names: &[&str]) -> Vec<Part> {
 }
 
 /// Returns the call of miri for the unit tests of `package`, to which the harness's own arguments
-/// are to be added. Miri knows what AVX2 does, whatever
-/// the machine has, where it is told to.
+/// are to be added.
 fn miri_test(workspace: &Workspace, package: &str) -> Command {
     let mut command = Command::new("cargo");
     command.args(["+nightly", "miri", "test", "--package", package, "--lib", "--"]);
-    if package == "forebay-collections" && cfg!(target_arch = "x86_64") {
-        command.env("RUSTFLAGS", "-C target-feature=+avx2");
-    }
     command.current_dir(&workspace.root);
     command
 }
