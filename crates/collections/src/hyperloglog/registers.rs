@@ -1,6 +1,7 @@
 //! All registers as bytes: what several HyperLogLogs are merged in. They are unpacked and packed
 //! eight in a word; the compiler makes vector instructions of what then goes byte by byte. To count
-//! the union of three dense values takes about 10 us, the least of 30 runs on an AMD EPYC.
+//! the union of three dense values takes about 10 us, the least of 30 runs on an AMD EPYC. Beside
+//! redis-server: `bench/results/2026-11-25-223341-commands.json`.
 
 use super::dense::{DENSE_BYTES, REGISTER_MAX};
 use super::element::Hit;
