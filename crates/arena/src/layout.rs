@@ -384,16 +384,10 @@ impl Header {
 
     /// Returns the bytes that the item of a small entry with this header has to have where the
     /// entry takes `bytes`. Depends on nothing else, so that what an entry takes tells its item's
-    /// size class. A roomy one has up to 25 % more, in steps: it moves with one in four or eight of
-    /// the appends of 8 bytes.
+    /// size class.
     #[inline]
     pub fn item_bytes(self, bytes: u64) -> u64 {
-        const STEP_BYTES_MIN: u64 = 32;
-        if !self.is_roomy() {
-            return bytes;
-        }
-        let step = (1u64 << bytes.ilog2() >> 2).max(STEP_BYTES_MIN);
-        ((bytes + step - 1) & !(step - 1)).min(SMALL_ENTRY_BYTES_MAX)
+        if self.is_roomy() { roomy_item_bytes(bytes) } else { bytes }
     }
 
     /// Returns whether the lengths follow in a word of their own.
@@ -441,6 +435,16 @@ impl Header {
     pub fn prefix_bytes(self) -> u64 {
         8 + if self.is_long() { 8 } else { 0 } + if self.has_ttl() { 16 } else { 0 }
     }
+}
+
+/// Returns the bytes of the item of a roomy entry that takes `bytes`: up to 25 % more, in steps, so
+/// that it moves with one in four or eight of the appends of 8 bytes. Apart, as most entries are
+/// not roomy.
+#[inline(never)]
+fn roomy_item_bytes(bytes: u64) -> u64 {
+    const STEP_BYTES_MIN: u64 = 32;
+    let step = (1u64 << bytes.ilog2() >> 2).max(STEP_BYTES_MIN);
+    ((bytes + step - 1) & !(step - 1)).min(SMALL_ENTRY_BYTES_MAX)
 }
 
 /// A descriptor's second word: where the block lies, which version, whether it changes just now.

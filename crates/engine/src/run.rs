@@ -179,15 +179,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.note_eviction();
         }
         match verdict {
-            Ok(Verdict::Run) => match (&prepared.key, &prepared.other_key) {
-                (Some(key), None) => {
-                    self.answer(command, request, std::slice::from_ref(key), reply);
-                }
-                (None, _) if command.keys.is_empty() => self.answer(command, request, &[], reply),
-                (Some(first), Some(second)) => {
-                    self.answer(command, request, &[*first, *second], reply);
-                }
-                (None, _) => self.answer(command, request, &self.keys_of(command, request), reply),
+            Ok(Verdict::Run) => match &prepared.key {
+                Some(key) => self.answer(command, request, std::slice::from_ref(key), reply),
+                None if command.keys.is_empty() => self.answer(command, request, &[], reply),
+                None => self.answer(command, request, &self.keys_of(command, request), reply),
             },
             Ok(Verdict::Queue) => self.queue(command, request, reply),
             Ok(Verdict::Wait) => {

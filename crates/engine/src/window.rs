@@ -15,19 +15,8 @@ const WINDOW_MAX: usize = 16;
 pub(crate) struct Prepared<'a> {
     /// Its row, where the request is well formed.
     pub command: Option<&'static Command>,
-    /// Its key, where it has one or two.
+    /// Its key, where it has exactly one.
     pub key: Option<Key<'a>>,
-    /// Its other key, where it has two.
-    pub other_key: Option<Key<'a>>,
-}
-
-impl<'a> Prepared<'a> {
-    /// Returns its key, where it has one. What two keys mean is asked for once their shards are
-    /// locked: to lock each twice before would cost more than the misses of most.
-    #[inline]
-    fn only_key(&self) -> Option<&Key<'a>> {
-        self.key.as_ref().filter(|_| self.other_key.is_none())
-    }
 }
 
 /// The next requests of a batch.
@@ -66,7 +55,7 @@ impl<'a> Window<'a> {
     }
 
     fn prefetch(&self, keyspace: &Keyspace, database: DatabaseIndex) {
-        let keys = || self.prepared().iter().filter_map(Prepared::only_key);
+        let keys = || self.prepared().iter().filter_map(|prepared| prepared.key.as_ref());
         keys().for_each(|key| keyspace.prefetch_bucket(key, database));
         keys().for_each(|key| keyspace.prefetch_entry(key, database));
     }
@@ -77,21 +66,14 @@ fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Pre
     let request = requests.at(index);
     // A request that is refused is looked at again when its turn comes, to say why.
     let Some(command) = command::resolve_quietly(request) else { return Prepared::default() };
-    let key = |position| keyspace.hasher().key(request.at(position));
-    match command.only_key() {
-        Some(position) => {
-            Prepared { command: Some(command), key: Some(key(position)), other_key: None }
-        }
-        None => {
-            let [first, second] = few_keys(command, request).map(|position| position.map(key));
-            Prepared { command: Some(command), key: first, other_key: second }
-        }
-    }
+    let position = command.only_key().or_else(|| sole_key(command, request));
+    let key = position.map(|position| keyspace.hasher().key(request.at(position)));
+    Prepared { command: Some(command), key }
 }
 
-/// Returns the positions of the keys in a request that has one or two where others may have more.
-fn few_keys(command: &Command, request: RequestView<'_>) -> [Option<usize>; 2] {
+/// Returns the position of the key in a request that has one where others may have more.
+fn sole_key(command: &Command, request: RequestView<'_>) -> Option<usize> {
     let mut positions = command.key_positions(request);
-    let few = [positions.next(), positions.next()];
-    if positions.next().is_none() { few } else { [None; 2] }
+    let position = positions.next()?;
+    positions.next().is_none().then_some(position)
 }

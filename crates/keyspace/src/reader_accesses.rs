@@ -120,8 +120,7 @@ impl Shard {
         if let Some(part) = self.database(report.database()) {
             part.table.touch_alike(report.hash(), |entry| {
                 let hash = if self.policy.observes { self.key(entry.key()).hash } else { 0 };
-                let object = part.object_of(*entry);
-                self.used(report.database(), hash, object, now, KeyEvent::Used(REPORT_PERIOD))
+                self.used(report.database(), hash, *entry, now, KeyEvent::Used(REPORT_PERIOD))
             });
         }
     }

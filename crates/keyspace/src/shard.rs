@@ -194,28 +194,44 @@ impl Shard {
         self.policy.tell(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
     }
 
-    /// Returns the mark of `object`, which is that of `hash` in `database`, once it is used at
+    /// Returns the mark of `entry`, which is that of `hash` in `database`, once it is used at
     /// `now` as `event` says.
-    #[inline]
+    #[inline(always)]
     pub fn used(
         &self,
         database: DatabaseIndex,
         hash: u64,
-        object: Object<'_>,
+        entry: Entry<'_>,
         now: UnixMs,
         event: KeyEvent,
     ) -> AccessMark {
-        let mark = object.mark();
-        if self.policy.observes {
-            let told = Told { database, hash, mark, bytes: &|| object.memory_bytes() };
-            if let Some(own) = self.policy.tell(&told, event, &self.account) {
-                return own;
-            }
+        if self.policy.observes
+            && let Some(own) = self.tell_used(database, hash, entry, event)
+        {
+            return own;
         }
         match event {
-            KeyEvent::Used(times) if times > 1 => self.published.tracking.next_of(mark, now, times),
-            _ => self.published.tracking.next(mark, now),
+            KeyEvent::Used(times) if times > 1 => {
+                self.published.tracking.next_of(entry.mark(), now, times)
+            }
+            _ => self.published.tracking.next(entry.mark(), now),
         }
+    }
+
+    /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no
+    /// policy observes passes [`Shard::used`].
+    #[inline(never)]
+    fn tell_used(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: Entry<'_>,
+        event: KeyEvent,
+    ) -> Option<AccessMark> {
+        let part = self.database(database).expect("it has the entry");
+        let bytes = || part.object_of(entry).memory_bytes();
+        let told = Told { database, hash, mark: entry.mark(), bytes: &bytes };
+        self.policy.tell(&told, event, &self.account)
     }
 
     /// Tells the eviction policy, where it has memory of its own and has just been chosen, what

@@ -400,8 +400,8 @@ impl<'p> KeyWriter<'p> {
             return;
         }
         let part = self.shard.database(self.database).expect("it has an entry");
-        let object = part.object(id);
-        let mark = self.shard.used(self.database, key.hash, object, self.now, KeyEvent::Written);
+        let entry = part.table.entry(id);
+        let mark = self.shard.used(self.database, key.hash, entry, self.now, KeyEvent::Written);
         part.table.touch(id, mark);
     }
 
@@ -804,13 +804,13 @@ impl<'p> KeyWriter<'p> {
         let part = self.shard.database(self.database);
         let mark = match found.zip(part) {
             Some((id, part)) => {
-                let object = part.object(id);
+                let entry = part.table.entry(id);
                 let event = KeyEvent::Written;
                 let keeps = tracking.does_count() || self.shard.policy.owns_marks;
                 match self.counts_access {
-                    true => self.shard.used(self.database, key.hash, object, self.now, event),
-                    false if keeps => object.mark(),
-                    false => tracking.next(object.mark(), self.now),
+                    true => self.shard.used(self.database, key.hash, entry, self.now, event),
+                    false if keeps => entry.mark(),
+                    false => tracking.next(entry.mark(), self.now),
                 }
             }
             None => tracking.first(self.now),

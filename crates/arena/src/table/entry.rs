@@ -128,6 +128,7 @@ impl<'a> Entry<'a> {
 
     /// Returns the bytes of memory that the entry uses, its share of the index included, and the
     /// value also where it lies in upload memory.
+    #[inline(always)]
     pub fn memory_bytes(&self) -> u64 {
         let elsewhere = if self.is_adopted() { self.value_length() } else { 0 };
         self.arena_bytes() + elsewhere.next_multiple_of(64)
@@ -135,15 +136,21 @@ impl<'a> Entry<'a> {
 
     /// As [`Entry::memory_bytes`], without a value in upload memory: what there is more of once the
     /// entry is gone.
+    #[inline(always)]
     pub fn arena_bytes(&self) -> u64 {
-        let content = if self.header.is_large() {
-            let (key_length, block) = (self.key().len() as u64, self.block());
-            let value = self.load(block + block::VALUE_CAPACITY).next_multiple_of(64);
-            block_value_offset(key_length) + value + 16
-        } else {
-            class_bytes(self.class())
+        let content = match self.header.is_large() {
+            true => self.block_bytes(),
+            false => class_bytes(self.class()),
         };
         content + Entry::INDEX_BYTES + if self.header.has_ttl() { 8 } else { 0 }
+    }
+
+    /// Returns the memory of a large entry's descriptor and block.
+    #[inline(never)]
+    fn block_bytes(&self) -> u64 {
+        let (key_length, block) = (self.key().len() as u64, self.block());
+        let value = self.load(block + block::VALUE_CAPACITY).next_multiple_of(64);
+        block_value_offset(key_length) + value + 16
     }
 
     /// Returns the size class of a small entry, from its lengths: the page header, which knows it
