@@ -1,10 +1,10 @@
 //! Starts on what is on the disk: sound, damaged, of another, or not to be used.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Server, TempFolder, forebay, poll_until};
+use harness::{Launch, Server, TempFolder, forebay, poll_until};
 
 use super::durable;
 
@@ -112,6 +112,84 @@ fn damaged_log_is_refused_until_it_is_cut() {
     let server = durable(folder.path()).start();
     let found = format!("{:?}", server.unix().call("EXISTS a b c"));
     assert!(found.contains("Integer(1)"), "{found}");
+}
+
+/// Returns the files of the log in `folder`, in their order.
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).expect("it is there").map(|file| file.expect("a file").path());
+    let mut segments: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+    segments.sort();
+    segments
+}
+
+/// Flips a bit of the byte at `place` of a file.
+fn flip(path: &Path, place: usize) {
+    let mut bytes = fs::read(path).expect("it is there");
+    bytes[place] ^= 1;
+    fs::write(path, bytes).expect("it can be written");
+}
+
+/// A log of three segments and more with a snapshot in the third, of which all is kept.
+fn log_with_history(folder: &TempFolder) -> impl Fn() -> Launch {
+    let path = folder.path().to_owned();
+    let launch = move || {
+        let kept = durable(&path).option("log-retention-size", "1gb");
+        kept.option("append-segment-size", "64kb")
+    };
+    let mut server = launch().start();
+    let mut connection = server.unix();
+    let value = "v".repeat(40_000);
+    for index in 0..3 {
+        connection.call(&format!("SET key{index} {value}"));
+    }
+    connection.call("BGREWRITEAOF");
+    poll_until("the snapshot", || connection.info("aof_rewrites") == 1);
+    connection.call("SET behind 1");
+    for index in 3..6 {
+        connection.call(&format!("SET key{index} {value}"));
+    }
+    server.signal("KILL");
+    server.wait();
+    launch
+}
+
+#[test]
+fn damage_of_history_is_told_and_nothing_is_cut_for_it() {
+    let folder = TempFolder::new();
+    let launch = log_with_history(&folder);
+    let log = folder.join(FOLDER);
+    let files = segments(&log);
+    assert!(files.len() > 4, "{files:?}");
+    flip(&files[0], 1000);
+    let (text, is_sound) = check(&log, &[]);
+    assert!(!is_sound && text.contains("That is history"), "{text}");
+    assert!(text.contains("The log is sound and ends at LSN"), "{text}");
+    let (text, is_sound) = check(&log, &["--cut"]);
+    assert!(!is_sound && !text.contains("Cut:"), "{text}");
+    assert_eq!(segments(&log), files);
+    let found = format!("{:?}", launch().start().unix().call("DBSIZE"));
+    assert!(found.contains("Integer(7)"), "{found}");
+}
+
+#[test]
+fn cut_leaves_what_the_snapshot_needs_or_is_refused() {
+    let folder = TempFolder::new();
+    let launch = log_with_history(&folder);
+    let log = folder.join(FOLDER);
+    let files = segments(&log);
+    // What is there before the LSN of the snapshot, in its own segment.
+    flip(&files[2], 1000);
+    let (text, is_sound) = check(&log, &["--cut"]);
+    assert!(!is_sound && text.contains("Not cut: the log would end before LSN"), "{text}");
+    assert_eq!(segments(&log), files);
+    flip(&files[2], 1000);
+    // Behind it the log ends there.
+    flip(files.last().expect("there are files"), 1000);
+    let (text, is_sound) = check(&log, &["--cut"]);
+    assert!(is_sound && text.contains("Cut: the log ends at LSN"), "{text}");
+    let found = format!("{:?}", launch().start().unix().call("DBSIZE"));
+    assert!(found.contains("Integer(6)"), "{found}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use base::Lsn;
 
 use crate::admission::{Admission, WriteRefusal};
-use crate::record::{EffectSink, Record, RecordHeader};
+use crate::record::{EffectSink, Record, records};
 
 /// The least that a backlog may be told to keep, in bytes.
 pub const BACKLOG_BYTES_MIN: u64 = 2;
@@ -432,9 +432,8 @@ fn whole_records(bytes: &[u8], bytes_max: usize) -> usize {
         return bytes.len();
     }
     let mut taken = 0;
-    while taken < bytes.len() {
-        let header = RecordHeader::read(&bytes[taken..]).expect("the backlog has whole records");
-        let length = header.length as usize;
+    for record in records(bytes) {
+        let length = record.expect("the backlog has whole records").bytes().len();
         if taken > 0 && taken + length > bytes_max {
             break;
         }
@@ -543,7 +542,7 @@ mod tests {
     use base::{DatabaseIndex, UnixMs};
 
     use super::*;
-    use crate::{Change, Effect, EventClass, Expiry, RecordView};
+    use crate::{Change, Effect, EventClass, Expiry, RecordHeader, RecordView};
 
     fn backlog(bytes: u64) -> (Arc<Backlog>, Arc<Admission>) {
         let admission = Arc::new(Admission::default());

@@ -29,6 +29,9 @@ pub use change::{Cause, Change};
 pub use effect::{Arguments, Effect, Expiry, LastUse, StoredForm};
 pub use events::{EventClass, KeyspaceEvent, NO_EVENT, keyspace_events};
 pub use filter::Filter;
-pub use record::{EffectSink, Record, RecordBuilder, RecordError, RecordHeader, RecordView};
+pub use record::{
+    EffectSink, EncodedRecord, Record, RecordBuilder, RecordError, RecordHeader, RecordView,
+    records,
+};
 pub use recording::Recording;
 pub use replication::ReplicationStream;

@@ -469,6 +469,65 @@ fn slot_of(bytes: [u8; 2]) -> Option<Option<Slot>> {
     }
 }
 
+/// Returns the records of `stream`, whole ones one after the other, of which only the header is
+/// checked, and that each is all there. Behind an error there is none.
+pub fn records(stream: &[u8]) -> impl Iterator<Item = Result<EncodedRecord<'_>, RecordError>> {
+    let mut rest = stream;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let record = EncodedRecord::at_start(rest);
+        rest = record.as_ref().map_or(&[], |record| &rest[record.bytes.len()..]);
+        Some(record)
+    })
+}
+
+/// A record of which only the header was read.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedRecord<'a> {
+    header: RecordHeader,
+    bytes: &'a [u8],
+}
+
+impl<'a> EncodedRecord<'a> {
+    fn at_start(bytes: &'a [u8]) -> Result<EncodedRecord<'a>, RecordError> {
+        let header = RecordHeader::read(bytes)?;
+        let length = usize::try_from(header.length).ok();
+        match length.and_then(|length| bytes.get(..length)) {
+            Some(bytes) => Ok(EncodedRecord { header, bytes }),
+            None => Err(RecordError::Incomplete { needed: header.length }),
+        }
+    }
+
+    /// Returns the header.
+    pub fn header(&self) -> &RecordHeader {
+        &self.header
+    }
+
+    /// Returns the whole record.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Reads the changes.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(&self) -> Result<RecordView<'a>, RecordError> {
+        let changes = &self.bytes[RECORD_HEADER_BYTES..];
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let Some((_, behind)) = split_change(rest) else {
+                let position = self.bytes.len() - rest.len();
+                return Err(RecordError::Malformed { position });
+            };
+            rest = behind;
+        }
+        Ok(RecordView { header: self.header, changes })
+    }
+}
+
 /// A record that was read: every byte of it has been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
@@ -477,26 +536,12 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the record at the start of `bytes`; the next one begins [`RecordHeader::length`]
-    /// behind it.
+    /// Reads the record at the start of `bytes`, which may end behind it.
     ///
     /// # Errors
     /// [`RecordError`].
     pub fn read(bytes: &'a [u8]) -> Result<RecordView<'a>, RecordError> {
-        let header = RecordHeader::read(bytes)?;
-        let length = usize::try_from(header.length).ok().filter(|length| *length <= bytes.len());
-        let Some(length) = length else {
-            return Err(RecordError::Incomplete { needed: header.length });
-        };
-        let changes = &bytes[RECORD_HEADER_BYTES..length];
-        let mut rest = changes;
-        while !rest.is_empty() {
-            let Some((_, behind)) = split_change(rest) else {
-                return Err(RecordError::Malformed { position: length - rest.len() });
-            };
-            rest = behind;
-        }
-        Ok(RecordView { header, changes })
+        EncodedRecord::at_start(bytes)?.read()
     }
 
     /// Returns the header.
@@ -652,6 +697,26 @@ mod tests {
         };
         assert_eq!(lsn.0 as usize, 70 + out.len() - 6);
         out.split_off(6)
+    }
+
+    #[test]
+    fn stream_is_split_into_records_until_one_is_not_whole() {
+        let effect = Effect::Delete { key: b"key" };
+        let record = encoded(&[Change::new(DB0, EventClass::Generic, effect)]);
+        let stream = record.repeat(3);
+        let lengths = |stream: &[u8]| -> Vec<Option<usize>> {
+            records(stream).map(|record| record.ok().map(|it| it.bytes().len())).collect()
+        };
+        let whole = Some(record.len());
+        assert_eq!(lengths(&stream), [whole; 3]);
+        assert_eq!(lengths(&stream[..stream.len() - 1]), [whole, whole, None]);
+        assert_eq!(lengths(&stream[..record.len() + 1]), [whole, None]);
+        // A length that reaches beyond what there is, or is none.
+        for length in [record.len() as u64 * 2 + 1, u64::MAX, 0, 31] {
+            let mut stream = stream.clone();
+            stream[record.len()..][..8].copy_from_slice(&length.to_le_bytes());
+            assert_eq!(lengths(&stream), [whole, None], "{length}");
+        }
     }
 
     /// Draws bytes of any length up to a few hundred, from `draws`.

@@ -2,7 +2,7 @@
 //! take [`Runtime::backlog`](crate::Runtime::backlog) themselves.
 
 use base::Lsn;
-use effects::{Change, Consumer, Filter, Lost, RecordHeader, RecordView};
+use effects::{Change, Consumer, Filter, Lost, RecordHeader};
 
 use crate::embedded::Embedded;
 
@@ -61,18 +61,18 @@ impl Changes {
         while self.consumer.position() < end {
             self.bytes.clear();
             self.consumer.read(READ_BYTES, &mut self.bytes)?;
-            let mut rest = self.bytes.as_slice();
-            while !rest.is_empty() {
-                let record = RecordView::read(rest).expect("the backlog has whole records");
+            for record in effects::records(&self.bytes) {
+                let record = record.expect("the backlog has whole records");
                 let header = record.header();
-                if self.filter.may_accept(header) {
-                    let wanted = record.changes().filter(|change| self.filter.accepts(change));
-                    wanted.for_each(|change| {
-                        visit(header, &change);
-                        count += 1;
-                    });
+                if !self.filter.may_accept(header) {
+                    continue;
                 }
-                rest = &rest[header.length as usize..];
+                let record = record.read().expect("the backlog has what was written");
+                let wanted = record.changes().filter(|change| self.filter.accepts(change));
+                wanted.for_each(|change| {
+                    visit(header, &change);
+                    count += 1;
+                });
             }
         }
         Ok(count)

@@ -119,8 +119,24 @@ impl Runtime {
         options: &SaveOptions,
         progress: &SaveProgress,
     ) -> Result<Saved, SaveError> {
+        self.save_after(path, options, progress, |_| Ok(()))
+    }
+
+    /// As [`Runtime::save`]; once the file is durable, and before it takes the place of what is
+    /// there, `prepare` does what has to be done first.
+    ///
+    /// # Errors
+    /// [`SaveError`], that of `prepare` too.
+    pub fn save_after(
+        &self,
+        path: &Path,
+        options: &SaveOptions,
+        progress: &SaveProgress,
+        prepare: impl FnOnce(&Saved) -> Result<(), SaveError>,
+    ) -> Result<Saved, SaveError> {
         let own = temporary(path);
         let saved = self.save_beside(&own, options, progress).and_then(|saved| {
+            prepare(&saved)?;
             let system = |step| move |error| SaveError::System { step, error };
             fs::rename(&own, path).map_err(system("Error moving temp DB file on the final one"))?;
             sync_directory(path).map_err(system("fsync of the directory"))?;

@@ -5,13 +5,15 @@
 
 use crate::attach::{SESSION_DESCRIPTORS, SESSIONS_MAX};
 use crate::config::Settings;
+use crate::durability::FEED_DESCRIPTORS;
 use crate::lane_lifecycle::LANE_DESCRIPTORS;
 use crate::transfers::{IDLE_CONNECTIONS_MAX, TRANSFERS_MAX};
 use crate::user_quotas::{Limit, Resource};
 
 /// Descriptors for the log, listeners, pollers, and for passing some on, and those of connections
-/// to other servers.
-const RESERVED_DESCRIPTORS: u64 = 64 + (TRANSFERS_MAX + IDLE_CONNECTIONS_MAX) as u64;
+/// to other servers and of readers of the log.
+const RESERVED_DESCRIPTORS: u64 =
+    64 + (TRANSFERS_MAX + IDLE_CONNECTIONS_MAX + FEED_DESCRIPTORS) as u64;
 /// The least that is kept from clients where descriptors are few.
 const RESERVED_DESCRIPTORS_MIN: u64 = 32;
 /// Where descriptors are few, the arena's memory has this part of them to itself, and sessions and

@@ -39,6 +39,7 @@ use self::feed::groups::Groups;
 use crate::config::kind::Named;
 use crate::config::options::Settings;
 
+pub use feed::FEED_DESCRIPTORS;
 pub use history::Retention;
 pub use history_thread::HistoryThread;
 pub use log_thread::LogThread;
@@ -372,6 +373,20 @@ impl Durability {
         self.wakeup.wake();
     }
 
+    /// Has the log made durable up to `lsn`, which has happened, and returns once it is, or has
+    /// failed: then nothing more becomes durable. A full disk is waited out. Returns false where
+    /// the log is ended first, or `is_cancelled`.
+    pub fn wait_until_durable(&self, lsn: Lsn, is_cancelled: impl Fn() -> bool) -> bool {
+        while self.last_durable_lsn() < lsn && !self.has_failed() {
+            if !self.is_on() || is_cancelled() {
+                return false;
+            }
+            self.want_sync();
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        true
+    }
+
     /// Has the log thread look for records where there are any, for a thread that looks each now
     /// and then: one whose clients get their replies at once tells nobody that it has written.
     pub fn check(&self, runtime: &Runtime) {
@@ -454,7 +469,7 @@ fn refuse(runtime: &Runtime, reason: WriteRefusal, is_refused: bool) {
     }
 }
 
-/// Wakes the log thread. Costs one exchange while the thread is awake.
+/// Wakes the log thread, or the history thread. Costs one exchange while the thread is awake.
 #[derive(Default)]
 struct Wakeup {
     is_woken: AtomicBool,

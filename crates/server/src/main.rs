@@ -288,7 +288,8 @@ Usage:
   forebay check DIR [--cut]
 
 It reads the whole log in DIR, lists its segments, and says where it ends or is damaged. With --cut
-the log ends there from now on: what is behind is lost. It ends with 1 if a server would not start.
+the log ends there from now on: what is behind is lost. Damage of history, which a start does not
+read, is told and not cut. It ends with 1 if anything is damaged or missing.
 ";
 
 fn check_log(arguments: &[String]) -> ExitCode {

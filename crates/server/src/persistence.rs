@@ -436,7 +436,7 @@ impl ServerState {
             tracing::warn!(%error, "The snapshot before is not kept");
         }
         let saved = match self.durability.snapshot_path() {
-            Some(path) => self.runtime.save(&path, &save_options(&self.settings()), progress),
+            Some(path) => self.save_log_snapshot(&path, progress),
             // It was turned off meanwhile.
             None => Err(SaveError::Cancelled),
         };
@@ -455,6 +455,20 @@ impl ServerState {
             Err(error) => tracing::warn!("Background AOF rewrite error: {error}"),
         }
         self.end_save(&saved);
+    }
+
+    /// Writes the snapshot that the log goes on from to `path`. It takes its place only once the
+    /// log is durable as far: a log that a power cut leaves behind its snapshot is begun anew,
+    /// without its history.
+    fn save_log_snapshot(&self, path: &Path, progress: &SaveProgress) -> Result<Saved, SaveError> {
+        let options = save_options(&self.settings());
+        self.runtime.save_after(path, &options, progress, |saved| {
+            let is_cancelled = || progress.is_cancelled.load(Ordering::Relaxed);
+            match self.durability.wait_until_durable(saved.lsn, is_cancelled) {
+                true => Ok(()),
+                false => Err(SaveError::Cancelled),
+            }
+        })
     }
 
     fn write_dataset(&self, progress: &SaveProgress) -> Result<Saved, SaveError> {

@@ -6,6 +6,7 @@ use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::prng::Prng;
+use rustix::io::Errno;
 
 use crate::storage::{Lock, LogFile, Storage};
 
@@ -30,6 +31,8 @@ pub struct Faults {
     pub capacity: Option<u64>,
     /// No write takes more bytes than this, but it ends with a sector: systems take whole pages.
     pub write_bytes_max: Option<usize>,
+    /// No file can be made: the process has as many descriptors as it may have.
+    pub lacks_descriptors: bool,
 }
 
 #[derive(Default)]
@@ -244,6 +247,9 @@ impl Storage for SimulatedDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
         let mut state = self.lock_state();
+        if state.faults.lacks_descriptors {
+            return Err(Errno::MFILE.into());
+        }
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }

@@ -277,6 +277,23 @@ fn a_full_disk_is_waited_out() {
 }
 
 #[test]
+fn a_segment_that_no_descriptor_is_left_for_is_tried_again() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let mut all = fill(&mut writer, 5);
+    disk.set_faults(Faults { lacks_descriptors: true, ..Faults::default() });
+    for _ in 0..3 {
+        assert!(matches!(writer.append(&[5; 4000]), Err(WriteError::Full(_))));
+    }
+    assert_eq!(writer.durable_lsn(), all.len() as u64);
+    disk.set_faults(Faults::default());
+    writer.append(&[5; 4000]).unwrap();
+    writer.sync().unwrap();
+    all.extend_from_slice(&[5; 4000]);
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+#[test]
 fn after_a_failed_sync_nothing_is_written_any_more() {
     let disk = SimulatedDisk::new();
     let mut writer = writer(&disk);

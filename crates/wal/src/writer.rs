@@ -4,6 +4,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::{fmt, io};
 
+use rustix::io::Errno;
+
 use crate::frame::{
     ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, chain_of_pieces, frame_bytes,
 };
@@ -52,7 +54,8 @@ pub enum Begin {
 /// Why nothing was written or made durable.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The disk is full. The same call succeeds once there is room.
+    /// The disk is full, or the system had no descriptor or memory for a new segment, of which
+    /// nothing is there then. The same call succeeds once there is room.
     Full(io::Error),
     /// The disk has failed. Nothing is written by this writer any more.
     Failed(io::Error),
@@ -72,6 +75,14 @@ impl WriteError {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full(error),
             _ => WriteError::Failed(error),
+        }
+    }
+
+    /// As [`WriteError::of`], where no file could be made.
+    fn of_creation(error: io::Error) -> WriteError {
+        match Errno::from_io_error(&error) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => WriteError::Full(error),
+            _ => WriteError::of(error),
         }
     }
 }
@@ -433,7 +444,7 @@ fn make_segment(
         Some(spare) => (spare, SPARE_NAME),
         None => {
             discard(storage, NEXT_NAME).map_err(WriteError::of)?;
-            (storage.create(NEXT_NAME).map_err(WriteError::of)?, NEXT_NAME)
+            (storage.create(NEXT_NAME).map_err(WriteError::of_creation)?, NEXT_NAME)
         }
     };
     let mut bytes = Vec::new();

@@ -28,6 +28,8 @@ use crate::config::options::Settings;
 use crate::mailbox::{Mailbox, Message};
 use crate::server_state::ServerState;
 
+/// How many files readers of the log keep open at most.
+pub const FEED_DESCRIPTORS: usize = cursor::CURSORS_MAX + answering::HOLDERS_MAX;
 /// How many sessions may wait for answers at once.
 const ASKERS_MAX: usize = 1024;
 const MANY_ASKERS: CommandError =

@@ -54,10 +54,10 @@ pub fn snapshot_name(lsn: u64) -> String {
 /// # Errors
 /// When the folder cannot be read.
 pub fn earlier_snapshots(storage: &dyn Storage) -> io::Result<BTreeSet<u64>> {
-    Ok(storage.list()?.iter().filter_map(|name| snapshot_lsn(name)).collect())
+    Ok(storage.list()?.iter().filter_map(|name| lsn_of_name(name)).collect())
 }
 
-fn snapshot_lsn(name: &str) -> Option<u64> {
+fn lsn_of_name(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)

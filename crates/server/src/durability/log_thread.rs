@@ -1,6 +1,6 @@
 //! The log thread: takes all records that there are, writes them as one frame, makes them durable
-//! and lets those go on who wait for that. There is no timer: what one sync makes durable is what
-//! gathered during the one before.
+//! and lets those go on who wait for that. Under `always` no timer groups records: what one sync
+//! makes durable is what gathered during the one before.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

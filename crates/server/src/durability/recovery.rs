@@ -1,5 +1,5 @@
-//! What happens with a log when a server starts: the data are made from it, before anybody can
-//! connect, and it is opened to be gone on with.
+//! What happens with a log when a server starts: the data are made from it, while the workers
+//! answer with LOADING already, and it is opened to be gone on with.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::{fmt, io, thread};
 
 use base::Lsn;
-use effects::RecordView;
 use engine::Applier;
 use runtime::{ExpiredKeys, Runtime, SaveProgress};
 use sys::crash::AlternateStack;
@@ -157,6 +156,15 @@ impl Folder {
             tracing::info!("DB loaded from append only file: {took:.3} seconds");
         }
         let is_used = end.segment.is_some() && end.lsn >= start.0;
+        if end.segment.is_some() && !is_used {
+            let (end, snapshot) = (end.lsn, start.0);
+            tracing::warn!(
+                end,
+                snapshot,
+                "The append-only file ends before the LSN of its snapshot, and begins anew there: \
+                 earlier moments cannot be restored any more"
+            );
+        }
         let log = match (is_used, snapshot) {
             (true, _) => {
                 let options = writer_options(settings, runtime)?;
@@ -398,15 +406,14 @@ fn apply(
     runtime: &Runtime,
     applier: &mut Applier,
 ) -> Result<(), String> {
-    let mut rest = payload;
-    while !rest.is_empty() {
-        let record = RecordView::read(rest).map_err(|error| error.to_string())?;
-        let header = record.header();
-        if snapshot.is_none_or(|lsn| header.lsn > lsn) {
+    for record in effects::records(payload) {
+        let record = record.map_err(|error| error.to_string())?;
+        let lsn = record.header().lsn;
+        if snapshot.is_none_or(|snapshot| lsn > snapshot) {
+            let record = record.read().map_err(|error| error.to_string())?;
             let applied = runtime.engine().replay(applier, &record);
-            applied.map_err(|error| format!("LSN {}: {error}", header.lsn.0))?;
+            applied.map_err(|error| format!("LSN {}: {error}", lsn.0))?;
         }
-        rest = &rest[header.length as usize..];
     }
     Ok(())
 }

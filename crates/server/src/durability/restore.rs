@@ -336,13 +336,11 @@ impl<'a> Source<'a> {
         let mut reader = reader.map_err(|error| failed(&error))?;
         let mut payload = Vec::new();
         while reader.next(&mut payload).map_err(|error| failed(&error))?.is_some() {
-            let mut rest = payload.as_slice();
-            while !rest.is_empty() {
-                let record = RecordView::read(rest).map_err(|error| failed(&error))?;
-                if !visit(&record).map_err(|error| failed(&error))? {
+            for record in effects::records(&payload) {
+                let record = record.and_then(|record| record.read());
+                if !visit(&record.map_err(|error| failed(&error))?).map_err(|it| failed(&it))? {
                     return Ok(());
                 }
-                rest = &rest[record.header().length as usize..];
             }
         }
         Ok(())
@@ -353,7 +351,7 @@ impl<'a> Source<'a> {
 ///
 /// # Errors
 /// A line for the user, where the file cannot be read or does not say.
-pub fn snapshot_lsn(path: &Path) -> Result<Option<Lsn>, String> {
+fn snapshot_lsn(path: &Path) -> Result<Option<Lsn>, String> {
     let failed = |error: &dyn Display| format!("'{}': {error}", path.display());
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -365,9 +363,20 @@ pub fn snapshot_lsn(path: &Path) -> Result<Option<Lsn>, String> {
         reader.next_item().map_err(|error| failed(&error))?
     {
         if name == LSN_FIELD {
-            let lsn = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-            return lsn.map(|lsn| Some(Lsn(lsn))).ok_or_else(|| failed(&"its LSN is no number"));
+            return lsn_of_field(value).map(Some).map_err(|error| failed(&error));
         }
     }
-    Err(failed(&"it does not say which LSN it stands for"))
+    Err(failed(&NO_LSN))
+}
+
+/// What is wrong with a snapshot without its LSN.
+pub const NO_LSN: &str = "it does not say which LSN it stands for";
+
+/// Returns the LSN that the field of a snapshot says.
+///
+/// # Errors
+/// A sentence that says why it says none.
+pub fn lsn_of_field(value: &[u8]) -> Result<Lsn, String> {
+    let lsn = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    lsn.map(Lsn).ok_or_else(|| "its LSN is no number".to_owned())
 }

@@ -168,6 +168,29 @@ fn log_is_turned_off_and_on() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A power cut would leave a log that ends before its snapshot, and of which nothing is used.
+#[test]
+fn snapshot_takes_its_place_once_the_log_is_durable_as_far() {
+    let name = format!("forebay-rewritten-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let options = format!("dir {}\nappendonly yes\nappendfsync no", folder.display());
+    let server = TestServer::start(&options);
+    let rewriting: &[u8] = b"+Background append only file rewriting started\r\n";
+    let expected = [b"+OK\r\n", rewriting].concat();
+    ask(&mut server.client(), b"SET a 1\r\nBGREWRITEAOF\r\n", &expected);
+    wait_until(&server, || server.shared.persistence_report().rewrite.count == 1);
+    let durability = &server.shared.durability;
+    let report = durability.report();
+    assert!(report.written > 0 && report.bytes_behind_snapshot == 0, "{report:?}");
+    assert_eq!(report.durable, report.written, "no policy has made it durable");
+    // What has not happened never is.
+    let behind = Lsn(report.written + 1);
+    assert!(!durability.wait_until_durable(behind, || true));
+    drop(server);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// How many histories of an instance the test below has.
 const HISTORIES: u64 = 60;
 

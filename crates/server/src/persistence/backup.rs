@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use command::{BackupOutcome, BackupRefusal, BackupReport, SessionState};
 use runtime::{SaveError, SaveOptions, SaveProgress, Saved};
@@ -139,9 +140,11 @@ impl ServerState {
         // Whatever `rdbchecksum` says: it is kept for long, and read by nobody until it is needed.
         let options = SaveOptions { has_checksum: true, ..save_options(&self.settings()) };
         let saved = self.runtime.save(&file, &options, progress)?;
-        let read = check_snapshot(&file).map(|found| found.map(|found| found.lsn));
-        match read {
+        let is_cancelled = || progress.is_cancelled.load(Ordering::Relaxed);
+        let read = check_snapshot(&file, || !is_cancelled());
+        match read.map(|found| found.map(|found| found.lsn)) {
             Ok(Some(lsn)) if lsn == saved.lsn => Ok(saved),
+            _ if is_cancelled() => Err(SaveError::Cancelled),
             read => {
                 let step = "reading it back";
                 let reason = read.err().unwrap_or_else(|| "it is another file".to_owned());

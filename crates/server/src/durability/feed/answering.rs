@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Lsn;
 use command::{FeedQuestion, FeedRead, FeedStart};
-use effects::{Backlog, Lost, RecordHeader, RecordView};
+use effects::{Backlog, EncodedRecord, Lost, RecordError};
 use resp::Reply;
 use wal::{LogError, Storage};
 
@@ -37,7 +37,7 @@ const KNOWN_PLACES_MAX: usize = 64;
 /// How many questions may hold a place in the log from one of their steps to the next: as many
 /// files are open, and as many frames in memory. The others get one step, and go on once one of
 /// these has ended.
-const HOLDERS_MAX: usize = 4;
+pub const HOLDERS_MAX: usize = 4;
 
 const NO_LOG: &str = "no log is kept: appendonly is no";
 const NO_CHANGES: &str = "no changes are kept: appendonly is no, and effect-backlog-size is 0";
@@ -281,7 +281,8 @@ impl Answering {
             if cursor.rest().is_empty() && cursor.read_on(stream.end).map_err(told)? == 0 {
                 break;
             }
-            let (bytes, lsn) = read.look_at(cursor.rest())?;
+            let record = effects::records(cursor.rest()).next().expect("it has bytes");
+            let (bytes, lsn) = read.look_at(record)?;
             cursor.pass(bytes, lsn);
             step_bytes += bytes;
         }
@@ -307,10 +308,11 @@ impl Answering {
             if consumer.read(STEP_BYTES, &mut records).map_err(lost)? == 0 {
                 break;
             }
-            let mut rest = records.as_slice();
-            while !rest.is_empty() && !read.is_full() {
-                let (bytes, _) = read.look_at(rest)?;
-                rest = &rest[bytes..];
+            for record in effects::records(&records) {
+                if read.is_full() {
+                    break;
+                }
+                read.look_at(record)?;
             }
             if read.position > Some(from) {
                 // What was looked at is between two records.
@@ -506,18 +508,21 @@ impl Read {
         self.told_count >= self.question.count || self.told.len() >= REPLY_BYTES_MAX
     }
 
-    /// Looks at the record at the start of `bytes`, and tells of it what is wanted, unless it comes
-    /// before the position. Returns its length and what the stream has come to behind it.
-    fn look_at(&mut self, bytes: &[u8]) -> Result<(usize, u64), String> {
+    /// Looks at `record`, and tells of it what is wanted, unless it comes before the position.
+    /// Returns its length and what the stream has come to behind it.
+    fn look_at(
+        &mut self,
+        record: Result<EncodedRecord<'_>, RecordError>,
+    ) -> Result<(usize, u64), String> {
         let broken = |error| format!("the stream has a broken record: {error}");
-        let header = RecordHeader::read(bytes).map_err(broken)?;
-        let (length, lsn) = (header.length as usize, header.lsn.0);
+        let record = record.map_err(broken)?;
+        let (length, lsn) = (record.bytes().len(), record.header().lsn.0);
         if self.position.is_some_and(|position| lsn <= position) {
             return Ok((length, lsn));
         }
         self.looked_bytes += length;
-        if self.wanted.may_accept(&header) {
-            let record = RecordView::read(bytes).map_err(broken)?;
+        if self.wanted.may_accept(record.header()) {
+            let record = record.read().map_err(broken)?;
             let mut reply = Reply::new(&mut self.told, self.asked.protocol);
             self.told_count += self.wanted.tell(&record, &mut reply);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wal::{Follower, LogError, Storage};
 
 /// How many places are kept: as many files may be open.
-const CURSORS_MAX: usize = 64;
+pub const CURSORS_MAX: usize = 64;
 /// The most bytes of frames that are kept with them.
 const KEPT_BYTES_MAX: usize = 32 << 20;
 
