@@ -9,4 +9,5 @@ mod drop_in;
 mod durable;
 mod hostile;
 mod interop;
+mod memcached;
 mod victims;

@@ -40,7 +40,7 @@
 //!
 //! Entry header, one word (bit 0 is the lowest):
 //! ```text
-//! 0  4 type | 4 4 encoding | 8 TTL | 9 2 zero | 11 cold | 12 large | 13 long
+//! 0  4 type | 4 4 encoding | 8 TTL | 9 1 won | 10 1 fetched | 11 cold | 12 large | 13 long
 //! 14 1 mark counts | 15 1 roomy | 16 32 mark | 48 8 key length | 56 8 value length
 //! ```
 //! A roomy small entry has an item that is larger than it needs (`item_bytes`), so that its value
@@ -51,6 +51,11 @@
 //! private memory, and the value begins with a handle:
 //! ```text
 //! 0 handle, which means something to the server alone | 1 number of elements (small entries)
+//! ```
+//! An item of memcached is a string too, of type 9 and encoding 8; behind the value there are
+//! `ITEM_TAIL_BYTES` more, which its lengths count:
+//! ```text
+//! byte 0   4 flags | byte 4   8 unique (CAS) | byte 12   1 state (1: stale)
 //! ```
 //! Behind a listpack, an intset or a handle there may be bytes that mean nothing: the value was
 //! longer once.
@@ -81,7 +86,7 @@
 /// "FOREBAY\0" read as a little-endian word.
 pub const MAGIC: u64 = 0x0059_4142_4552_4F46;
 /// The version of this layout; a reader refuses any other.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 /// The size of a slab page and of the index pool's blocks, in bytes.
 pub const PAGE_BYTES: u64 = 16 * 1024;
@@ -104,6 +109,11 @@ pub const CHAIN_ENTRIES_MAX: usize = CHAIN_BUCKETS_MAX * SLOTS_PER_BUCKET;
 pub const SMALL_ENTRY_BYTES_MAX: u64 = 4080;
 /// The bytes of a block before its key.
 pub const BLOCK_HEADER_BYTES: u64 = 64;
+
+/// The number of the type of an item of memcached, which is a string with a tail.
+pub const TYPE_ITEM: u64 = ValueType::String as u64 | Header::ITEM;
+/// The bytes behind the value of an item.
+pub const ITEM_TAIL_BYTES: usize = 13;
 
 /// Word positions in the root.
 pub mod root {
@@ -227,6 +237,8 @@ pub enum Encoding {
     Listpack = 5,
     /// No string: the value begins with an intset of Redis.
     Intset = 6,
+    /// A string, and behind it what memcached's clients store beside one.
+    Item = 8,
 }
 
 /// For how long a value may be read as a stale one once its time has passed. What is not a multiple
@@ -290,7 +302,12 @@ pub struct AccessMark {
 pub struct Header(pub u64);
 
 impl Header {
+    /// The bit by which the number of an item's type differs from that of a string; and the number
+    /// of its encoding, so that no branch is needed to set it.
+    const ITEM: u64 = Encoding::Item as u64;
     const TTL: u64 = 1 << 8;
+    const WON: u64 = 1 << 9;
+    const FETCHED: u64 = 1 << 10;
     const LARGE: u64 = 1 << 12;
     const LONG: u64 = 1 << 13;
     const MARK_COUNTS: u64 = 1 << 14;
@@ -300,7 +317,13 @@ impl Header {
 
     /// Returns a header with `value_type`, `encoding` and `mark`; all else zero.
     pub fn new(value_type: ValueType, encoding: Encoding, mark: AccessMark) -> Header {
-        Header(value_type as u64 | (encoding as u64) << 4).with_mark(mark)
+        Header(value_type as u64 | Header::bits_of(encoding)).with_mark(mark)
+    }
+
+    /// Returns what `encoding` sets: its number, and the bit of an item in that of the type.
+    #[inline(always)]
+    fn bits_of(encoding: Encoding) -> u64 {
+        (encoding as u64) << 4 | encoding as u64 & Header::ITEM
     }
 
     /// Returns the type's number.
@@ -314,7 +337,7 @@ impl Header {
     /// When the bits name no type: the header is not one that the writer stored.
     pub fn value_type(self) -> ValueType {
         match self.type_bits() {
-            1 => ValueType::String,
+            1 | TYPE_ITEM => ValueType::String,
             2 => ValueType::List,
             3 => ValueType::Set,
             4 => ValueType::SortedSet,
@@ -342,13 +365,26 @@ impl Header {
             4 => Encoding::Handle,
             5 => Encoding::Listpack,
             6 => Encoding::Intset,
+            8 => Encoding::Item,
             bits => panic!("encoding {bits} does not exist"),
         }
     }
 
+    /// Returns whether the entry is an item of memcached.
+    #[inline]
+    pub fn is_item(self) -> bool {
+        self.type_bits() == TYPE_ITEM
+    }
+
+    /// Returns whether the entry is a string, be it an item of memcached.
+    #[inline]
+    pub fn is_string(self) -> bool {
+        self.type_bits() & !Header::ITEM == ValueType::String as u64
+    }
+
     /// Returns the header with `encoding`.
     pub fn with_encoding(self, encoding: Encoding) -> Header {
-        Header(self.0 & !0xF0 | (encoding as u64) << 4)
+        Header(self.0 & !(0xF0 | Header::ITEM) | Header::bits_of(encoding))
     }
 
     /// Returns whether the entry has a time to live.
@@ -422,6 +458,27 @@ impl Header {
             word: (self.0 >> Header::MARK_SHIFT) as u32,
             counts: self.0 & Header::MARK_COUNTS != 0,
         }
+    }
+
+    /// Returns whether a client of memcached has fetched the entry since it was stored.
+    pub fn is_fetched(self) -> bool {
+        self.0 & Header::FETCHED != 0
+    }
+
+    /// Returns whether a client of memcached has been told to make the value anew.
+    pub fn is_won(self) -> bool {
+        self.0 & Header::WON != 0
+    }
+
+    /// Returns the header of an entry whose value a client has been told to make anew.
+    pub fn as_won(self) -> Header {
+        Header(self.0 | Header::WON)
+    }
+
+    /// Returns the header of an entry that a client of memcached fetches.
+    #[inline]
+    pub fn as_fetched(self) -> Header {
+        Header(self.0 | Header::FETCHED)
     }
 
     /// Returns the header with `mark`. It may change at any time; readers ignore it.
@@ -539,6 +596,16 @@ mod tests {
             sizes.insert(item);
         }
         assert!(sizes.len() <= 24, "an entry that grows moves seldom: {}", sizes.len());
+    }
+
+    #[test]
+    fn an_item_is_a_string_by_a_type_of_its_own() {
+        let mark = AccessMark::default();
+        let header = Header::new(ValueType::String, Encoding::Item, mark);
+        assert!(header.is_item());
+        assert_eq!((header.value_type(), header.encoding()), (ValueType::String, Encoding::Item));
+        let string = Header::new(ValueType::String, Encoding::Raw, mark);
+        assert!(!string.is_item() && string.type_bits() == ValueType::String as u64);
     }
 
     #[test]

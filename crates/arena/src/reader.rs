@@ -442,8 +442,7 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
     ) -> Outcome<u64> {
         self.attempt(database, &self.hasher.key(key), now, COUNTED, |walk, found| {
-            walk.need_type(found, ValueType::String)?;
-            Ok(found.value_length)
+            walk.string_length(found)
         })
     }
 
@@ -560,8 +559,8 @@ impl<V: SegmentView> Reader<V> {
         pin: impl Fn(u64, u64) -> Option<Pin<S>>,
     ) -> Outcome<Held<S>> {
         self.attempt(database, key, now, COUNTED, |walk, found| {
-            walk.need_type(found, ValueType::String)?;
-            let part = part(found.value_length);
+            let value_length = walk.string_length(found)?;
+            let part = part(value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
             let pinned = found.large.and_then(|large| pin(large.block(), found.value_length));
             if let Some(pin) = pinned {

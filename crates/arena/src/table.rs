@@ -349,6 +349,25 @@ impl Table {
         }
     }
 
+    /// As [`Table::touch`], of an entry that a client of memcached has fetched.
+    #[inline]
+    pub fn touch_fetched(&self, id: EntryId, mark: AccessMark) {
+        let word = self.memory.word(id.reference);
+        let header = Header(word.load(Ordering::Relaxed));
+        let fetched = header.with_mark(mark).as_fetched();
+        if fetched != header {
+            word.store(fetched.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a client has been told to make the value of the entry anew; readers in other
+    /// processes ignore it. It is forgotten when a whole value is stored.
+    pub fn mark_won(&self, id: EntryId) {
+        let word = self.memory.word(id.reference);
+        let header = Header(word.load(Ordering::Relaxed));
+        word.store(header.as_won().0, Ordering::Relaxed);
+    }
+
     /// Replaces the marks of the entries in a chain that may be that of `hash`, of which only the
     /// bits for bucket and tag matter, by what `next` returns for each.
     pub fn touch_alike(&self, hash: u64, next: impl Fn(&Entry<'_>) -> AccessMark) {

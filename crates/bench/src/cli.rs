@@ -20,6 +20,7 @@ use crate::key_distribution::KeyDistribution;
 use crate::kills::Kills;
 use crate::load::{Load, Report};
 use crate::local::{Local, floors};
+use crate::memcached::Memcached;
 use crate::memory_limits::{self, Limits, Sizes};
 use crate::memory_of_collections::Collections;
 use crate::memory_per_key::Measurement;
@@ -73,6 +74,8 @@ enum Command {
     /// Starts Forebay twice and measures what clients that are killed cost its other clients; needs
     /// forebay-peer, the client that the tests kill
     Kills(KillsArguments),
+    /// Compares the processor time of operations of memcached's protocol with memcached's
+    Memcached(MemcachedArguments),
     /// Starts Forebay and another server and measures what a process on their host pays for reads
     /// and writes by every way there is, beside what the machine takes at least
     Local(LocalArguments),
@@ -353,6 +356,21 @@ struct KillsArguments {
 }
 
 #[derive(Args)]
+struct MemcachedArguments {
+    /// The forebay program; the one beside this program if not given
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// The memcached to compare with
+    #[arg(long, default_value = "memcached")]
+    against: PathBuf,
+    /// Times that each row is measured on each server
+    #[arg(long, default_value_t = 10)]
+    rounds: usize,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct SmallArguments {
     #[command(flatten)]
     servers: ServerArguments,
@@ -596,6 +614,7 @@ pub fn run() -> anyhow::Result<()> {
         .run(),
         Command::Limits(arguments) => limits(arguments),
         Command::Kills(arguments) => kills(arguments),
+        Command::Memcached(arguments) => memcached(arguments),
         Command::Small(arguments) => small(arguments),
         Command::Restart(arguments) => restart(arguments),
         Command::HitRate(arguments) => HitRates {
@@ -882,6 +901,16 @@ fn kills(arguments: KillsArguments) -> anyhow::Result<()> {
         peer,
         count: arguments.clients,
         seed: arguments.seed,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn memcached(arguments: MemcachedArguments) -> anyhow::Result<()> {
+    Memcached {
+        forebay: demo::server(arguments.forebay.as_deref())?.program,
+        other: arguments.against,
+        rounds: arguments.rounds,
         results: record::folder(arguments.results.results),
     }
     .run()

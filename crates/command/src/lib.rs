@@ -26,6 +26,7 @@ mod geo;
 mod hash;
 mod hyperloglog;
 mod list;
+mod memcached;
 mod server;
 mod set;
 mod sorted_set;
@@ -33,6 +34,7 @@ mod stream;
 mod string;
 mod transactions;
 
+pub use crate::memcached::{memcached_row, memcached_rows};
 pub use generic::migrate::Migration;
 pub use handler::client_name::ClientNames;
 pub use handler::context::{

@@ -446,7 +446,7 @@ impl Engine {
                 error.write(&mut reply);
             }
         }
-        apply_client_reply(&mut session.state, start, &mut reply);
+        apply_client_reply(&mut session.state, start, || false, &mut reply);
         self.serve_left(execution);
         Some(release)
     }
@@ -532,7 +532,7 @@ impl Engine {
             }
         }
         session.state.blocked = None;
-        apply_client_reply(&mut session.state, start, &mut reply);
+        apply_client_reply(&mut session.state, start, || false, &mut reply);
         RunOutcome::Done(release)
     }
 
@@ -559,7 +559,7 @@ impl Engine {
             let mut reply = out.reply(session.state.protocol);
             let start = reply.position();
             reply.raw(&served.reply);
-            apply_client_reply(&mut session.state, start, &mut reply);
+            apply_client_reply(&mut session.state, start, || false, &mut reply);
             release.lsn = served.lsn;
         }
         self.serve_left(execution);

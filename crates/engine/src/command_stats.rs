@@ -58,14 +58,15 @@ pub struct CommandCounts {
 impl CommandStats {
     /// Returns statistics that have counted nothing.
     pub fn new() -> CommandStats {
-        let row_count = (command::rows().count() * 4).next_power_of_two();
+        let rows = || command::rows().chain(command::memcached_rows().iter().copied());
+        let row_count = (rows().count() * 4).next_power_of_two();
         let mut command_stats = CommandStats {
             rows: (0..row_count).map(|_| StatsRow::default()).collect(),
             nested_nanoseconds: AtomicU64::new(0),
             histogram_bytes: AtomicU64::new(0),
             errors: Mutex::default(),
         };
-        command::rows().for_each(|command| command_stats.add_row(command));
+        rows().for_each(|command| command_stats.add_row(command));
         command_stats
     }
 

@@ -125,18 +125,26 @@ fn run_all(
             if !runner.run(prepared, requests.at(next), &mut reply) {
                 return next;
             }
-            runner.settle(start, &mut reply);
+            let is_silent = || requests.foreign(next).is_some_and(|request| request.is_silent);
+            runner.settle(start, is_silent, &mut reply);
             next += 1;
         }
     }
     next
 }
 
-/// Takes back the reply of a request, which began at `start`, where the session wants none.
+/// Takes back the reply of a request, which began at `start`, where the session wants none, or
+/// leaves it to the request.
 #[inline]
-pub(crate) fn apply_client_reply(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
+pub(crate) fn apply_client_reply(
+    state: &mut SessionState,
+    start: usize,
+    request_is_silent: impl FnOnce() -> bool,
+    reply: &mut Reply<'_>,
+) {
     if state.replies != Replies::On {
-        if state.replies.are_silent() {
+        let is_left_to_request = state.replies == Replies::AsAsked;
+        if state.replies.are_silent() || is_left_to_request && request_is_silent() {
             reply.rewind(start);
         }
         state.replies = state.replies.next();

@@ -195,12 +195,18 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         true
     }
 
-    /// Takes back a reply that began at `start` and that the session does not want. That of a
-    /// blocked session is not there yet.
+    /// Takes back a reply that began at `start` and that the session does not want, or its request
+    /// where the session leaves it to that. That of a blocked session is not there yet.
     #[inline]
-    pub fn settle(&mut self, start: usize, reply: &mut Reply<'_>) {
+    pub fn settle(
+        &mut self,
+        start: usize,
+        request_is_silent: impl FnOnce() -> bool,
+        reply: &mut Reply<'_>,
+    ) {
         if self.status != SessionStatus::Blocked {
-            apply_client_reply(&mut self.session.state, start.max(self.settled_to), reply);
+            let start = start.max(self.settled_to);
+            apply_client_reply(&mut self.session.state, start, request_is_silent, reply);
         }
     }
 

@@ -40,12 +40,29 @@ impl<'a> Window<'a> {
         database: DatabaseIndex,
     ) {
         self.count = (requests.len() - first).min(WINDOW_MAX);
-        for (offset, prepared) in self.prepared[..self.count].iter_mut().enumerate() {
-            *prepared = prepare(keyspace, requests, first + offset);
+        if requests.are_foreign() {
+            self.fill_foreign(keyspace, requests, first);
+        } else {
+            for (offset, prepared) in self.prepared[..self.count].iter_mut().enumerate() {
+                *prepared = prepare(keyspace, requests, first + offset);
+            }
         }
         // A single request would only wait for itself.
         if self.count > 1 {
             self.prefetch(keyspace, database);
+        }
+    }
+
+    /// Prepares requests that another decoder has understood. Apart, so that those of RESP do not
+    /// ask each whether it is one.
+    #[inline(never)]
+    fn fill_foreign(&mut self, keyspace: &Keyspace, requests: Requests<'a>, first: usize) {
+        for (index, prepared) in (first..).zip(&mut self.prepared[..self.count]) {
+            let (request, foreign) = (requests.at(index), requests.foreign(index));
+            let command = foreign.map(|foreign| command::memcached_row(foreign.verb));
+            let position = command.and_then(|command| command.only_key());
+            let key = position.map(|position| keyspace.hasher().key(request.at(position)));
+            *prepared = Prepared { command, key };
         }
     }
 

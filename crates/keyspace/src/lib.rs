@@ -39,6 +39,7 @@ mod fit;
 mod guard;
 mod hashes;
 mod index_growth_cost;
+mod item;
 mod key_registrations;
 mod key_waits;
 mod key_watches;
@@ -90,6 +91,7 @@ pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use field_times::{FieldTime, TimeCondition, TimeOutcome};
 pub use guard::Guard;
+pub use item::{FoundItem, ITEM_COMMAND, ItemTail, text_of};
 pub use key_waits::{
     NewWait, QueuePlace, ServedReply, SessionWakeup, WaitEnd, WaitState, Waiter, Waits,
 };

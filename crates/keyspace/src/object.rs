@@ -12,6 +12,7 @@ use collections::{
 };
 use effects::EventClass;
 
+use crate::item::{ItemTail, as_text, tail_of, text_of};
 use crate::store::{Handle, SLOT_BYTES, Store};
 use crate::view::WrongType;
 
@@ -44,7 +45,7 @@ impl<'a> Object<'a> {
                 self.entry.value_or_copy(&mut copy);
                 Content::String(Cow::Owned(copy))
             }
-            None => Content::String(Cow::Borrowed(self.entry.value())),
+            None => Content::String(Cow::Borrowed(text_of(&self.entry))),
         }
     }
 
@@ -54,6 +55,19 @@ impl<'a> Object<'a> {
         match handle_of(&self.entry) {
             Some(handle) => Some(self.store.get(handle).view()),
             None => Some(view_of(self.entry.value_type(), compact_of(&self.entry)?)),
+        }
+    }
+
+    /// Returns what is beside the value of an item of memcached.
+    pub fn item_tail(&self) -> Option<ItemTail> {
+        tail_of(&self.entry)
+    }
+
+    /// Returns the length of a string, without what is behind the value of an item.
+    pub fn text_length(&self) -> u64 {
+        match self.item_tail() {
+            Some(_) => text_of(&self.entry).len() as u64,
+            None => self.entry.value_length(),
         }
     }
 
@@ -78,9 +92,11 @@ impl<'a> Object<'a> {
     pub fn encoding_name(&self) -> &'static str {
         match (self.entry.encoding(), self.collection()) {
             (_, Some(collection)) => collection.encoding_name(),
-            (Encoding::Int, _) => "int",
-            (Encoding::Embstr, _) => "embstr",
-            _ => "raw",
+            (encoding, _) => match as_text(encoding, &self.entry) {
+                Encoding::Int => "int",
+                Encoding::Embstr => "embstr",
+                _ => "raw",
+            },
         }
     }
 }

@@ -10,6 +10,7 @@ use effects::{Cause, Effect, EventClass, LastUse, StoredForm};
 use rdb::{DecodeError, DecodeOptions, PayloadError, Stored, Value};
 
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
+use crate::item::as_text;
 use crate::object::{Content, Kind, Object};
 use crate::scratch::Scratch;
 use crate::write::{KeyWriter, WriteView};
@@ -49,9 +50,11 @@ impl<'a> Object<'a> {
     pub fn form(&self) -> StoredForm {
         match (self.encoding(), self.collection()) {
             (_, Some(collection)) => form_of_collection(collection.encoding()),
-            (Encoding::Int, _) => StoredForm::Int,
-            (Encoding::Embstr, _) => StoredForm::Embstr,
-            _ => StoredForm::Raw,
+            (encoding, _) => match as_text(encoding, self) {
+                Encoding::Int => StoredForm::Int,
+                Encoding::Embstr => StoredForm::Embstr,
+                _ => StoredForm::Raw,
+            },
         }
     }
 
@@ -128,6 +131,23 @@ impl WriteView<'_> {
             set.map_err(RestoreError::NeedRoom)?;
         }
         Ok(true)
+    }
+
+    /// Returns the string that `bytes` are, a payload without its footer; with it the right to the
+    /// memory that it takes.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub(crate) fn read_string<'p>(
+        &mut self,
+        key: &Key<'_>,
+        bytes: &'p [u8],
+    ) -> Result<(Cow<'p, [u8]>, Option<Scratch>), RestoreError> {
+        let restored = self.read_value(key, bytes, u64::MAX, None)?;
+        match restored.value {
+            Value::String(value) => Ok((value, restored.scratch)),
+            Value::Collection(_) => Err(RestoreError::Malformed),
+        }
     }
 
     /// As [`WriteView::read_payload`], of a payload without its footer: who restores it has to give

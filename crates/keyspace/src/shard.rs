@@ -73,6 +73,8 @@ pub(crate) struct Shard {
     /// How collections are stored; the same in all shards, soon after a change.
     pub rules: Rules,
     rules_version: u64,
+    /// The last unique number that an item was given.
+    pub last_unique: u64,
     /// Where small collections are changed.
     pub copy_memory: Vec<u8>,
     /// How much of it is charged.
@@ -129,6 +131,7 @@ impl Shard {
             last_write_lsn: Lsn(0),
             rules,
             rules_version: 0,
+            last_unique: 0,
             copy_memory: Vec::new(),
             copy_memory_charged: 0,
             frozen: 0,

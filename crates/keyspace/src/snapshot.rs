@@ -20,6 +20,7 @@ use rdb::Version;
 use rdb::file::EntryEncoder;
 
 use crate::access_mark::idle_seconds;
+use crate::item::tail_of;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::MemoryAccount;
 use crate::object::Object;
@@ -336,7 +337,9 @@ impl ShardSnapshot {
         let tracking = &published.tracking;
         let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), now));
         let expires_at = entry.expiry();
-        if let Some(value) = part.table.hold_entry(&entry) {
+        if let Some(tail) = tail_of(&entry) {
+            self.encoder.put_item_tail(&tail.to_bytes(), encoded);
+        } else if let Some(value) = part.table.hold_entry(&entry) {
             let mut head = Vec::new();
             self.encoder.put_last_use(idle, counter, &mut head);
             self.encoder.put_grace(entry.grace().ms(), &mut head);

@@ -143,6 +143,10 @@ impl KeyWriter<'_> {
         edit: &Edit,
         new: &[u8],
     ) -> Result<(), NeedRoom> {
+        let found = match edit {
+            Edit::Keep | Edit::Whole => found,
+            Edit::Bytes(_) | Edit::From(_) => self.live_text(key)?,
+        };
         let Some(id) = found else {
             return match edit {
                 Edit::Keep => Ok(()),

@@ -254,6 +254,22 @@ impl<'g> ReadView<'g> {
         }
     }
 
+    /// Returns the copy of the value at `key`, which a client can write.
+    pub(crate) fn copy_of(&self, key: &Key<'_>) -> &'g [u8] {
+        let copies = self.copies.expect("what is not owned has been copied");
+        copies.of(key).expect("what is not owned has been copied")
+    }
+
+    /// Notes that a lookup has met an expired key.
+    pub(crate) fn note_expired(&self) {
+        self.saw_expired.set(true);
+    }
+
+    /// Returns whether lookups count as uses.
+    pub(crate) fn does_count_access(&self) -> bool {
+        self.counts_access
+    }
+
     /// Returns the shards that are held.
     pub(crate) fn shards(&self) -> ShardsRef<'g> {
         self.shards
@@ -315,7 +331,7 @@ pub(crate) fn count_lookup(shard: &Shard, database: DatabaseIndex, key: &Key<'_>
 pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
     match entry.header().type_bits() == ValueType::String as u64 {
         true => Ok(entry.value()),
-        false => Err(WrongType),
+        false => crate::item::text_of_item(entry),
     }
 }
 
@@ -324,6 +340,6 @@ pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
 pub(crate) fn string_length_of(entry: Entry<'_>) -> Result<u64, WrongType> {
     match entry.header().type_bits() == ValueType::String as u64 {
         true => Ok(entry.value_length()),
-        false => Err(WrongType),
+        false => crate::item::text_of_item(entry).map(|text| text.len() as u64),
     }
 }

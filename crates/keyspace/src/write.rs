@@ -465,7 +465,7 @@ impl<'p> KeyWriter<'p> {
     }
 
     fn append(&mut self, key: &Key<'_>, suffix: &[u8]) -> Result<usize, NeedRoom> {
-        let found = self.live(key);
+        let found = self.live_text(key)?;
         let length = found.map_or(0, |id| self.string_length(id));
         match found {
             None => self.put(key, None, suffix, encoding_of(suffix), None)?,
@@ -479,11 +479,12 @@ impl<'p> KeyWriter<'p> {
     }
 
     fn set_range(&mut self, key: &Key<'_>, offset: usize, bytes: &[u8]) -> Result<usize, NeedRoom> {
-        let found = self.live(key);
-        let length = found.map_or(0, |id| self.string_length(id));
         if bytes.is_empty() {
-            return Ok(length);
+            let found = self.live(key);
+            return Ok(found.map_or(0, |id| self.string_length(id)));
         }
+        let found = self.live_text(key)?;
+        let length = found.map_or(0, |id| self.string_length(id));
         let offset_wide = offset as u64;
         self.bounded(|writer| match found {
             None => writer.insert(key, offset_wide, bytes, Encoding::Raw, None),
@@ -497,7 +498,7 @@ impl<'p> KeyWriter<'p> {
     }
 
     pub(crate) fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
-        let Some(id) = self.live(key) else { return Ok(()) };
+        let Some(id) = self.live_text(key)? else { return Ok(()) };
         let entry = self.part().table.entry(id);
         if entry.encoding() == Encoding::Raw {
             return Ok(());
@@ -512,7 +513,7 @@ impl<'p> KeyWriter<'p> {
     }
 
     fn make_text(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
-        let Some(id) = self.live(key) else { return Ok(()) };
+        let Some(id) = self.live_text(key)? else { return Ok(()) };
         let entry = self.part().table.entry(id);
         let encoding = encoding_of_text(entry.value());
         if entry.encoding() == encoding {
@@ -720,7 +721,7 @@ impl<'p> KeyWriter<'p> {
         let volatile = self.part().table.volatile_len();
         let entry = self.part().table.entry(id);
         let handle = handle_of(&entry);
-        let was_string = entry.header().type_bits() == ValueType::String as u64;
+        let was_string = entry.header().is_string();
         self.resize(key, id, replace)?;
         let has_other_expiry = self.part().table.volatile_len() != volatile;
         if has_other_expiry {

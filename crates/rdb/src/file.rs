@@ -30,6 +30,10 @@ pub const LSN_FIELD: &[u8] = b"forebay-lsn";
 /// read as a stale one once it has expired.
 pub const GRACE_FIELD: &[u8] = b"forebay-grace-ms";
 
+/// The name of the field that stands before the entry of an item of memcached, and has its tail.
+/// Whoever does not know it reads a string.
+pub const ITEM_FIELD: &[u8] = b"forebay-item";
+
 /// The marks that stand where the kind of a value may stand.
 ///
 /// Source: Redis 7.4 and, of the first, Valkey 9.0, `rdb.h`.

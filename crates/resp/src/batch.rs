@@ -25,6 +25,21 @@ pub struct Batch {
     requests: Vec<Request>,
     ranges: Vec<(u32, u32)>,
     follows_empty_request: bool,
+    /// What is known of each request, where another decoder filled the batch; else empty.
+    foreign: Vec<ForeignRequest>,
+    /// The bytes that the other decoder's requests came of.
+    foreign_bytes: usize,
+}
+
+/// A request of another protocol, as its decoder has understood it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForeignRequest {
+    /// What it asks for, as a number that its protocol defines.
+    pub verb: u8,
+    /// It gets no reply, whatever becomes of it.
+    pub is_silent: bool,
+    /// Where it begins in the buffer.
+    pub start: u32,
 }
 
 impl Batch {
@@ -89,9 +104,56 @@ impl Batch {
         self.requests.clear();
         self.ranges.clear();
         self.follows_empty_request = false;
+        if !self.foreign.is_empty() {
+            self.clear_foreign();
+        }
         if self.ranges.capacity() > RANGE_COUNT_KEPT {
             self.ranges = Vec::new();
         }
+    }
+
+    /// Forgets the requests of another protocol. One line of it may be many requests, whose memory
+    /// is given back.
+    #[inline(never)]
+    fn clear_foreign(&mut self) {
+        self.foreign.clear();
+        self.foreign_bytes = 0;
+        if self.requests.capacity() > RANGE_COUNT_KEPT {
+            self.requests = Vec::with_capacity(REQUESTS_PER_BATCH_MAX);
+            self.foreign = Vec::new();
+        }
+    }
+
+    /// Adds a request of another protocol, whose `arguments` are ranges of the buffer; there is one
+    /// at least. All requests of a batch are of one protocol.
+    #[inline]
+    pub fn push_foreign(&mut self, request: ForeignRequest, arguments: &[(u32, u32)]) {
+        debug_assert_eq!(self.foreign.len(), self.requests.len(), "all are of one protocol");
+        let mark = self.mark();
+        self.ranges.extend_from_slice(arguments);
+        self.close_request(mark);
+        self.foreign.push(request);
+    }
+
+    /// Takes the requests of another protocol from index `count` on back.
+    pub fn truncate_foreign(&mut self, count: usize) {
+        if let Some(request) = self.requests.get(count) {
+            self.ranges.truncate(request.first as usize);
+            self.requests.truncate(count);
+            self.foreign.truncate(count);
+        }
+    }
+
+    /// Makes the last request of another protocol one for `verb`.
+    pub fn set_last_verb(&mut self, verb: u8) {
+        if let Some(last) = self.foreign.last_mut() {
+            last.verb = verb;
+        }
+    }
+
+    /// Says that the requests of another protocol came of so many bytes of the buffer.
+    pub fn end_foreign(&mut self, bytes: usize) {
+        self.foreign_bytes = bytes;
     }
 
     #[inline]
@@ -154,6 +216,23 @@ impl<'a> Requests<'a> {
         let span =
             |(first, last): (&(u32, u32), &(u32, u32))| last.1.saturating_sub(first.0) as usize;
         ranges.first().zip(ranges.last()).map_or(0, span)
+    }
+
+    /// Returns whether the requests are of another protocol.
+    #[inline]
+    pub fn are_foreign(&self) -> bool {
+        !self.batch.foreign.is_empty()
+    }
+
+    /// Returns what its decoder knows of request `index`, where that is of another protocol.
+    #[inline]
+    pub fn foreign(&self, index: usize) -> Option<ForeignRequest> {
+        self.batch.foreign.get(index).copied()
+    }
+
+    /// Returns the bytes that the requests of another protocol came of.
+    pub fn foreign_bytes(&self) -> &'a [u8] {
+        &self.buffer[..self.batch.foreign_bytes]
     }
 
     /// Returns request `index` in the order of arrival.

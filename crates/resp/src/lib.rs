@@ -19,7 +19,7 @@ mod reply;
 mod value;
 
 pub use base::number_text::{DOUBLE_TEXT_BYTES_MAX, DoubleText, IntegerText};
-pub use batch::{Batch, OwnedRequest, Request, RequestView, Requests};
+pub use batch::{Batch, ForeignRequest, OwnedRequest, Request, RequestView, Requests};
 pub use command::{encode_command, encode_inline};
 pub use decode::{Awaited, Decoded, Decoder, Limits, Next, REQUESTS_PER_BATCH_MAX};
 pub use error::ProtocolError;

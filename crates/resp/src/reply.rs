@@ -13,6 +13,9 @@ pub enum Protocol {
     Resp2,
     /// RESP3.
     Resp3,
+    /// That of memcached, in text: what a session by one of its listeners speaks. Its commands
+    /// write their replies as bytes; only errors are written in its way.
+    Memcached,
 }
 
 impl Protocol {
@@ -29,6 +32,8 @@ impl Protocol {
     pub fn version(self) -> i64 {
         match self {
             Protocol::Resp2 => 2,
+            // HELLO is not there to ask for it.
+            Protocol::Memcached => 0,
             Protocol::Resp3 => 3,
         }
     }
@@ -140,6 +145,9 @@ impl<'a> Reply<'a> {
     /// ends in it become spaces, as a peer's bytes may be quoted in it.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
+        if self.protocol == Protocol::Memcached {
+            return self.memcached_error(text);
+        }
         let start = self.out.len() + 1;
         self.line(b'-', text);
         for byte in &mut self.out[start..start + text.len()] {
@@ -147,6 +155,23 @@ impl<'a> Reply<'a> {
                 *byte = b' ';
             }
         }
+    }
+
+    /// Appends an error of the server in the words of memcached, where it has words for it.
+    #[cold]
+    fn memcached_error(&mut self, text: &[u8]) {
+        let line: &[u8] = match text {
+            _ if text.starts_with(b"OOM ") => b"SERVER_ERROR out of memory storing object",
+            _ if text.starts_with(b"NOAUTH ") => b"CLIENT_ERROR unauthenticated",
+            _ => {
+                self.out.extend_from_slice(b"SERVER_ERROR ");
+                let clean = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+                self.out.extend(text.iter().map(clean));
+                b""
+            }
+        };
+        self.out.extend_from_slice(line);
+        self.out.extend_from_slice(b"\r\n");
     }
 
     /// Appends an integer.
@@ -213,11 +238,37 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Appends a value alone that is not copied, as [`Reply::bulk_referenced`] does.
+    pub fn raw_referenced(&mut self, value: Referenced) {
+        let (own_bytes, length) = (self.out.len(), (*value).as_ref().len());
+        match &mut self.references {
+            None => self.out.extend_from_slice((*value).as_ref()),
+            Some(references) => {
+                if references.admit_referenced(own_bytes, length) {
+                    references.push(own_bytes, value);
+                }
+            }
+        }
+    }
+
+    /// Returns whether the output takes `bytes` more of a value; where it does not, it cuts the
+    /// reply.
+    #[inline]
+    pub fn admits_value(&mut self, bytes: usize) -> bool {
+        self.admits(bytes)
+    }
+
+    /// Returns the buffer, to append bytes that are a reply already.
+    #[inline]
+    pub fn raw_out(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
     /// Appends the absence of a value: a null bulk string in RESP2.
     #[inline]
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.protocol {
-            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp2 | Protocol::Memcached => b"$-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
     }
@@ -226,7 +277,7 @@ impl<'a> Reply<'a> {
     #[inline]
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.protocol {
-            Protocol::Resp2 => b"*-1\r\n",
+            Protocol::Resp2 | Protocol::Memcached => b"*-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
     }
@@ -240,7 +291,7 @@ impl<'a> Reply<'a> {
     /// Opens a map of `count` pairs: key and value of each follow.
     pub fn map(&mut self, count: usize) {
         match self.protocol {
-            Protocol::Resp2 => self.number(b'*', 2 * count as i64),
+            Protocol::Resp2 | Protocol::Memcached => self.number(b'*', 2 * count as i64),
             Protocol::Resp3 => self.number(b'%', count as i64),
         }
     }
@@ -295,7 +346,7 @@ impl<'a> Reply<'a> {
     pub fn double(&mut self, value: f64) {
         let text = DoubleText::new(value);
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp2 | Protocol::Memcached => self.bulk(text.as_bytes()),
             Protocol::Resp3 => self.line(b',', text.as_bytes()),
         }
     }
@@ -303,7 +354,7 @@ impl<'a> Reply<'a> {
     /// Appends a double that is written as `text`.
     pub fn double_text(&mut self, text: &str) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp2 | Protocol::Memcached => self.bulk(text),
             Protocol::Resp3 => self.line(b',', text.as_bytes()),
         }
     }
@@ -311,7 +362,7 @@ impl<'a> Reply<'a> {
     /// Appends a boolean.
     pub fn boolean(&mut self, value: bool) {
         match self.protocol {
-            Protocol::Resp2 => self.integer(i64::from(value)),
+            Protocol::Resp2 | Protocol::Memcached => self.integer(i64::from(value)),
             Protocol::Resp3 => {
                 self.out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" })
             }
@@ -321,7 +372,7 @@ impl<'a> Reply<'a> {
     /// Appends a whole number of any size; `digits` is its decimal text.
     pub fn big_number(&mut self, digits: &str) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp2 | Protocol::Memcached => self.bulk(digits),
             Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
         }
     }
@@ -330,7 +381,7 @@ impl<'a> Reply<'a> {
     pub fn verbatim(&mut self, format: [u8; 3], text: impl AsRef<[u8]>) {
         let text = text.as_ref();
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp2 | Protocol::Memcached => self.bulk(text),
             Protocol::Resp3 => {
                 if !self.admits(text.len()) {
                     return;
@@ -357,7 +408,7 @@ impl<'a> Reply<'a> {
     /// Opens an aggregate that is an array in RESP2.
     fn aggregate(&mut self, marker: u8, count: usize) {
         match self.protocol {
-            Protocol::Resp2 => self.number(b'*', count as i64),
+            Protocol::Resp2 | Protocol::Memcached => self.number(b'*', count as i64),
             Protocol::Resp3 => self.number(marker, count as i64),
         }
     }

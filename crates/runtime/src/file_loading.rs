@@ -15,7 +15,7 @@ use std::thread;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, Slot, UnixMs};
 use effects::LastUse;
-use keyspace::{Guard, NeedRoom, RestoreError};
+use keyspace::{Guard, ItemTail, NeedRoom, RestoreError};
 use rdb::file::{FileEntry, FileError, FileReader, Item, LSN_FIELD};
 use sys::crash::AlternateStack;
 
@@ -162,6 +162,8 @@ struct BatchEntry {
     idle_seconds: Option<u64>,
     expires_at: Option<UnixMs>,
     grace_ms: u64,
+    /// The length of what an item of memcached has behind its value, where it is one.
+    tail_bytes: Option<u32>,
     offset: u64,
 }
 
@@ -394,7 +396,15 @@ impl Runtime {
         };
         let mut view = guard.write(database, now);
         let offset = entry.offset;
-        match view.load(key, entry.value, entry.expires_at, entry.grace_ms, last_use) {
+        let made = match entry.item_tail {
+            None => view.load(key, entry.value, entry.expires_at, entry.grace_ms, last_use),
+            Some(tail) => {
+                let tail = ItemTail::from_bytes(tail);
+                let tail = tail.ok_or(LoadError::Value { offset, key: entry.key.to_vec() })?;
+                view.load_item(key, entry.value, tail, entry.expires_at)
+            }
+        };
+        match made {
             Ok(true) => Ok(Made { keys: 1, expired: 0 }),
             Ok(false) => Err(LoadError::Twice { offset, key: entry.key.to_vec() }),
             Err(RestoreError::NeedRoom(need)) => Err(LoadError::NoRoom(need)),
@@ -520,10 +530,12 @@ impl Batch {
             idle_seconds: entry.idle_seconds,
             expires_at: entry.expires_at,
             grace_ms: entry.grace_ms,
+            tail_bytes: entry.item_tail.map(|tail| tail.len() as u32),
             offset: entry.offset,
         });
         self.bytes.extend_from_slice(entry.key);
         self.bytes.extend_from_slice(entry.value);
+        self.bytes.extend_from_slice(entry.item_tail.unwrap_or_default());
     }
 
     fn key(&self, entry: &BatchEntry) -> Key<'_> {
@@ -534,8 +546,9 @@ impl Batch {
     fn entry(&self, entry: &BatchEntry) -> FileEntry<'_> {
         let BatchEntry { expires_at, grace_ms, idle_seconds, counter, offset, .. } = *entry;
         let (key, rest) = self.bytes[entry.start as usize..].split_at(entry.key_bytes as usize);
-        let value = &rest[..entry.value_bytes as usize];
-        FileEntry { key, value, expires_at, grace_ms, idle_seconds, counter, offset }
+        let (value, rest) = rest.split_at(entry.value_bytes as usize);
+        let item_tail = entry.tail_bytes.map(|bytes| &rest[..bytes as usize]);
+        FileEntry { key, value, expires_at, grace_ms, idle_seconds, counter, item_tail, offset }
     }
 }
 

@@ -224,6 +224,9 @@ impl Runtime {
             guard.access().for_each_entry(database, &mut |object| {
                 bytes.clear();
                 encoder.put_grace(object.grace().ms(), &mut bytes);
+                if let Some(tail) = object.item_tail() {
+                    encoder.put_item_tail(&tail.to_bytes(), &mut bytes);
+                }
                 encoder.put(object.key(), object.expiry(), object.content().stored(), &mut bytes);
                 if written.is_ok() {
                     written = writer.entries(database, &bytes);

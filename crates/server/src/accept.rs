@@ -22,6 +22,10 @@ const LISTENER_TOKEN: u64 = u64::MAX - 1;
 const LISTENERS_MAX: usize = 64;
 
 const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+/// Memcached's own text for the same.
+const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
+const PROTECTED_MEMCACHED: &[u8] = b"SERVER_ERROR protected mode: only clients on this host are \
+    admitted while there is no password; see the option protected-mode\r\n";
 /// Redis's own text, which tools recognise.
 const PROTECTED: &[u8] = b"\
 -DENIED Redis is running in protected mode because protected mode is enabled and no password \
@@ -121,7 +125,7 @@ impl Acceptor {
             match listener.accept() {
                 Ok(None) => break,
                 Ok(Some(accepted)) => {
-                    if admit(&accepted, shared, settings) {
+                    if admit(&accepted, listener.speaks_memcached(), shared, settings) {
                         admitted.push(listener.pending(accepted));
                     }
                 }
@@ -166,16 +170,23 @@ impl Acceptor {
 }
 
 /// Lets a connection in, or tells it why not.
-fn admit(accepted: &Accepted, shared: &ServerState, settings: &Settings) -> bool {
+fn admit(
+    accepted: &Accepted,
+    speaks_memcached: bool,
+    shared: &ServerState,
+    settings: &Settings,
+) -> bool {
     let is_stranger = accepted.from.is_some_and(|address| !is_loopback(address.ip()));
-    let refusal =
-        if settings.access.protected_mode && settings.access.password.is_empty() && is_stranger {
-            PROTECTED
-        } else if !shared.clients.enter(settings.network.max_clients as usize) {
-            TOO_MANY_CLIENTS
-        } else {
-            return true;
-        };
+    let (access, memcached) = (&settings.access, &settings.memcached);
+    let has_password =
+        !access.password.is_empty() || speaks_memcached && memcached.auth_file.is_some();
+    let refusal = if access.protected_mode && !has_password && is_stranger {
+        if speaks_memcached { PROTECTED_MEMCACHED } else { PROTECTED }
+    } else if !shared.clients.enter(settings.network.max_clients as usize) {
+        if speaks_memcached { TOO_MANY_CONNECTIONS } else { TOO_MANY_CLIENTS }
+    } else {
+        return true;
+    };
     shared.counters[0].rejected.add(1);
     // A peer that cannot take the reason is refused without it.
     let _ = accepted.stream.send(refusal);

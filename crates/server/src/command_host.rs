@@ -15,6 +15,7 @@ use keyspace::SessionWakeup;
 use crate::config::Allowed;
 use crate::connection::CloseReason;
 use crate::mailbox::Message;
+use crate::memcached_users;
 use crate::server_state::ServerState;
 
 #[deny(clippy::missing_trait_methods)]
@@ -32,6 +33,15 @@ impl Host for ServerState {
         let is_right = settings.access.password.is_empty()
             || is_same_secret(settings.access.password.as_bytes(), password);
         is_right && user == b"default"
+    }
+
+    fn authenticate_memcached(&self, credentials: &[u8]) -> bool {
+        let Some(path) = &self.settings().memcached.auth_file else {
+            let mut words = credentials.splitn(2, |byte| *byte == b' ');
+            let (user, password) = (words.next(), words.next());
+            return user.zip(password).is_some_and(|(user, it)| self.authenticate(user, it));
+        };
+        memcached_users::admit(path, credentials)
     }
 
     fn allows_debug(&self, session: &SessionState) -> bool {
@@ -256,7 +266,7 @@ impl ServerState {
 
 /// Compares without ending at the first difference, so that the time tells nothing about where it
 /// is. The length of the secret may show.
-fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
+pub fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
     let differences = secret.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
     std::hint::black_box(differences) == 0 && secret.len() == given.len()
 }

@@ -142,6 +142,8 @@ pub struct Connection {
     transport: AnyTransport,
     session: Session,
     decoder: Decoder,
+    /// That of memcached's protocol, where the peer speaks it.
+    memcached: Option<Box<memcached::Decoder>>,
     /// Received bytes that no request has consumed; those before `input_start` are done with.
     input: Vec<u8>,
     input_start: usize,
@@ -214,8 +216,10 @@ impl Connection {
     ) -> Connection {
         session.attendance = Some(record.clone());
         let reported = ReportedState::of(&session, 0, false);
+        let memcached = transport.speaks_memcached().then(Box::default);
         Connection {
             transport,
+            memcached,
             session,
             decoder: Decoder::new(),
             input: Vec::new(),
@@ -537,6 +541,14 @@ impl Connection {
 
     fn decode(&mut self, buffer: &mut [u8], context: &mut WorkerContext<'_, '_>) -> Decoded {
         let authenticated = self.session.state.authenticated;
+        if let Some(decoder) = &mut self.memcached {
+            let requests_max = if authenticated { REQUESTS_PER_BATCH_MAX } else { 1 };
+            let limits = memcached::Limits {
+                item_bytes_max: context.settings.memcached.item_bytes_max,
+                is_authenticated: authenticated,
+            };
+            return decoder.decode(buffer, context.batch, requests_max, &limits);
+        }
         let limits = Limits {
             bulk_bytes_max: context.settings.clients.bulk_bytes_max,
             authenticated,

@@ -25,6 +25,7 @@
 pub mod config;
 pub mod import;
 pub mod in_process;
+pub mod memcached_command_line;
 pub mod serve;
 
 mod accept;
@@ -47,6 +48,7 @@ mod listen;
 mod loading;
 mod log;
 mod mailbox;
+mod memcached_users;
 mod monitor;
 mod oom_score;
 mod page_population;

@@ -67,6 +67,11 @@ impl Listener {
         Ok(accepted.map(|(stream, from)| Accepted { stream, from, listener: listener() }))
     }
 
+    /// Returns whether those whom it accepts speak memcached's protocol.
+    pub fn speaks_memcached(&self) -> bool {
+        self.listens.name == "memcached"
+    }
+
     /// Makes a connection of what it has `accepted`.
     pub fn pending(&self, accepted: Accepted) -> Pending {
         (self.listens.pending)(accepted)

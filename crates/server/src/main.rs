@@ -14,6 +14,7 @@ use server::config::options::{Memory, Network};
 use server::config::{self, CommandLine, Config, check, describe};
 use server::durability::restore;
 use server::import;
+use server::memcached_command_line::{self, Wish};
 use server::serve::{self, Launch};
 
 #[global_allocator]
@@ -30,6 +31,7 @@ Usage:
   forebay check DIR [--cut]                             tell what an append-only directory has
   forebay restore DIR [--to-time T] --into DIR2         make the data of an earlier moment
   forebay bench ...                                     measure any server (forebay bench --help)
+  forebay memcached ...                                 serve in the place of memcached
   forebay demo                                          load, read back and measure real data
   forebay options [--table]                             list the options of the server
   forebay --help [OPTION]                               print this, or what an option is
@@ -141,6 +143,7 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
         "import" if rest.is_empty() || is_help(rest) => print(import::USAGE),
         "import" => run_import(rest),
         "bench" => run_bench(program, rest),
+        "memcached" => run_memcached(program, arguments),
         "demo" => run_bench(program, arguments),
         "options" if rest.first().is_some_and(|word| word == "--table") => {
             print(&describe::table())
@@ -180,6 +183,21 @@ fn run_cache(program: &str, arguments: &[String], options: &[String]) -> ExitCod
         options: [file, &limit, rest].concat(),
         defaults,
     })
+}
+
+/// Takes the command line of a memcached.
+fn run_memcached(program: &str, arguments: &[String]) -> ExitCode {
+    match memcached_command_line::read(&arguments[1..]) {
+        Ok(Wish::Help) => print(memcached_command_line::USAGE),
+        Ok(Wish::Version) => print("memcached 1.6.18\n"),
+        Ok(Wish::Serve(options)) => serve::run(Launch {
+            program: program.to_owned(),
+            arguments: arguments.to_vec(),
+            options,
+            defaults: Config::default(),
+        }),
+        Err(reason) => refuse("forebay memcached", &reason),
+    }
 }
 
 const NO_SENTINEL: &str = "Forebay does not run as a sentinel";

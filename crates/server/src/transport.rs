@@ -32,6 +32,7 @@ transports! {
     mod tcp: Tcp;
     mod unix: Unix;
     mod lane: Lane;
+    mod memcached: Memcached;
     #[cfg(test)] mod memory: Memory;
 }
 
@@ -48,6 +49,8 @@ pub trait Transport: AsFd + Sized {
     /// A long value is received into its place without a copy, so that little of it is to come
     /// with the head of its request.
     const RECEIVES_HEAD_FIRST: bool = false;
+    /// Its peers speak the text protocol of memcached.
+    const SPEAKS_MEMCACHED: bool = false;
 
     /// Begins to be served, and says who is at the other end. None where the connection is over:
     /// then it has been counted out of the registry.

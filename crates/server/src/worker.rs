@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use command::ClientInfo;
+use base::DatabaseIndex;
+use command::{ClientInfo, Replies};
 use engine::{ExecutionContext, Session};
-use resp::Batch;
+use resp::{Batch, Protocol};
 use sys::poll::{Events, Interest, Poller, Ready};
 
 use crate::accept::Acceptor;
@@ -619,6 +620,13 @@ impl<'s> Worker<'s> {
         // Whoever makes a connection on another has authenticated there.
         let is_authenticated = parent.is_some() || self.settings.access.password.is_empty();
         let mut session = Session::new(id, now, is_authenticated);
+        if transport.speaks_memcached() {
+            let settings = &self.settings.memcached;
+            session.state.protocol = Protocol::Memcached;
+            session.state.replies = Replies::AsAsked;
+            session.state.database = DatabaseIndex(settings.database);
+            session.state.authenticated &= settings.auth_file.is_none();
+        }
         session.state.source = source(&info);
         session.state.uploader = parent.unwrap_or(id);
         let record = self.shared.clients.add(info, origin, self.index, now);

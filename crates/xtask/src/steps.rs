@@ -65,7 +65,7 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 14] = [
+const RECORDING: [&str; 15] = [
     "compare",
     "memory",
     "small",
@@ -78,6 +78,7 @@ const RECORDING: [&str; 14] = [
     "kills",
     "restart",
     "local",
+    "memcached",
     "pipeline",
     "instructions",
 ];

@@ -140,6 +140,14 @@ pub const STRESS_TESTS: &[StressTest] = &[
         filter: "replies_and_data_equal",
     },
     StressTest {
+        name: "memcached",
+        promise: "two million random requests of memcached have the replies of memcached 1.6.18",
+        has_short: false,
+        amounts: &[("FOREBAY_MEMCACHED_COMMANDS", 2_000_000)],
+        target: TESTS,
+        filter: "replies_equal_those_of_memcached",
+    },
+    StressTest {
         name: "stream-differential",
         promise: "five million requests of streams, with readers that wait, are as redis-server's",
         has_short: false,

@@ -170,6 +170,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("lfree", "Forebay's own"),
     ("lget", "Forebay's own"),
     ("mlget", "Forebay's own"),
+    ("itemset", "Forebay's own"),
     ("msetex", "a command of Redis 8.4; command/tests/table has it"),
     ("pfselftest", "takes a second in Redis; compat/scripts/hyperloglogs.txt has it"),
     ("purgelogsto", "Pika's own"),

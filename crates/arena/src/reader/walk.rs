@@ -7,9 +7,9 @@ use base::{Key, UnixMs};
 
 use crate::atomic_copy::{load_bytes, word};
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, Header, LINE_BYTES, LINK_SPILLED,
-    Location, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset,
-    home_bucket, root, table_header, tag_of,
+    BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, Header, ITEM_TAIL_BYTES, LINE_BYTES,
+    LINK_SPILLED, Location, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, ValueType, block,
+    block_value_offset, home_bucket, root, table_header, tag_of,
 };
 use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
@@ -362,6 +362,26 @@ impl Walk {
             return Err(Stop::Changed);
         }
         self.look_again()
+    }
+
+    /// Returns the length of the string that `found` is, without the tail of an item; stops where
+    /// it is none.
+    #[inline(always)]
+    pub fn string_length(&self, found: &Found) -> Result<u64, Stop> {
+        if found.header.type_bits() == ValueType::String as u64 {
+            return Ok(found.value_length);
+        }
+        self.item_length(found)
+    }
+
+    #[cold]
+    fn item_length(&self, found: &Found) -> Result<u64, Stop> {
+        if found.header.is_item() {
+            let length = found.value_length.checked_sub(ITEM_TAIL_BYTES as u64);
+            return length.ok_or(Stop::Changed);
+        }
+        self.check(found)?;
+        Err(Stop::WrongType)
     }
 
     /// Stops where `found` is not of `value_type`.

@@ -4,7 +4,7 @@
 use base::number::{parse_f64, parse_i64};
 use base::{Key, KeyHasher};
 use collections::{Element, Hash};
-use keyspace::{ReadView, Scratch, ShardSet, ValueType};
+use keyspace::{ReadView, Scratch, ShardSet, ValueType, text_of};
 
 use crate::prelude::*;
 
@@ -154,7 +154,7 @@ impl<'v, 'a> Values<'v, 'a> {
         let entry = self.view.entry(&key).filter(|it| it.value_type() == ValueType::String);
         match entry {
             None => Ok(None),
-            Some(entry) if !entry.is_adopted() => Ok(Some(Found::Text(entry.value()))),
+            Some(entry) if !entry.is_adopted() => Ok(Some(Found::Text(text_of(&entry)))),
             Some(entry) => {
                 self.copied_bytes += entry.value_length();
                 if self.copied_bytes >= COPIED_STEP_BYTES {

@@ -29,7 +29,7 @@ impl PairForm {
     pub fn new(has_second: bool, reply: &Reply<'_>) -> PairForm {
         match (has_second, reply.protocol()) {
             (false, _) => PairForm::First,
-            (true, Protocol::Resp2) => PairForm::Flat,
+            (true, Protocol::Resp2 | Protocol::Memcached) => PairForm::Flat,
             (true, Protocol::Resp3) => PairForm::Nested,
         }
     }

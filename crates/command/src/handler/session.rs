@@ -94,6 +94,9 @@ pub enum Replies {
     SkipNext,
     /// Not that of the request that runs.
     Skip,
+    /// Those that their requests do not decline, for as long as the session lasts: each request of
+    /// memcached may.
+    AsAsked,
 }
 
 impl Replies {
@@ -108,7 +111,7 @@ impl Replies {
         match self {
             Replies::SkipNext => Replies::Skip,
             Replies::On | Replies::Skip => Replies::On,
-            Replies::Off => Replies::Off,
+            Replies::Off | Replies::AsAsked => self,
         }
     }
 }

@@ -56,6 +56,13 @@ pub trait Host: Observer {
     /// Takes the same time wherever the first wrong byte is.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool;
 
+    /// Returns whether `credentials`, a name and a password with a blank between, are those of a
+    /// user that sessions of memcached may authenticate as.
+    fn authenticate_memcached(&self, _credentials: &[u8]) -> bool {
+        // Only servers have such sessions.
+        false
+    }
+
     /// Returns whether `session` may use DEBUG: option `enable-debug-command`.
     fn allows_debug(&self, session: &SessionState) -> bool;
 

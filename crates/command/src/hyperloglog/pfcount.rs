@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::iter;
 
 use collections::hyperloglog::{HyperLogLog, Registers, keep_count};
-use keyspace::{Encoding, NO_EVENT, Refusal, ValueType};
+use keyspace::{Encoding, NO_EVENT, Refusal, ValueType, text_of};
 
 use super::merge_keys;
 use crate::prelude::*;
@@ -52,7 +52,7 @@ fn count_one(cx: &mut WriteContext<'_>, args: Args<'_>) -> Result<u64, Unfinishe
         return Err(CommandError::WrongType.into());
     }
     let is_raw = entry.encoding() == Encoding::Raw;
-    let log = HyperLogLog::parse(entry.value()).map_err(CommandError::from)?;
+    let log = HyperLogLog::parse(text_of(&entry)).map_err(CommandError::from)?;
     let (count, is_kept) = match log.kept_count() {
         Some(count) => (count, true),
         None => (log.count().map_err(CommandError::from)?, false),

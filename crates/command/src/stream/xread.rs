@@ -127,7 +127,7 @@ pub(super) fn open_stream(name: &[u8], reply: &mut Reply<'_>) {
 /// Ends a reply of so many streams.
 pub(super) fn close_streams(aggregate: Deferred, count: usize, reply: &mut Reply<'_>) {
     reply.finish(aggregate, |reply| match reply.protocol() {
-        Protocol::Resp2 => reply.array(count),
+        Protocol::Resp2 | Protocol::Memcached => reply.array(count),
         Protocol::Resp3 => reply.map(count),
     });
 }

@@ -13,6 +13,7 @@ mod getset;
 mod incr;
 mod incrbyfloat;
 mod increx;
+mod itemset;
 mod lcs;
 mod lease;
 mod lfill;
@@ -46,6 +47,7 @@ pub(crate) static STRING: &[&Command] = &[
     &incr::INCRBY,
     &incrbyfloat::INCRBYFLOAT,
     &increx::INCREX,
+    &itemset::ITEMSET,
     &lcs::LCS,
     &lease::LDEL,
     &lease::LEXTEND,

@@ -8,7 +8,7 @@ use crate::reader::Reader;
 
 use super::source::{Fault, FileError, Source};
 use super::values::{ValueCopier, module_name};
-use super::{GRACE_FIELD, VERSION_MIN, VERSION_OF_VALKEY, mark};
+use super::{GRACE_FIELD, ITEM_FIELD, VERSION_MIN, VERSION_OF_VALKEY, mark};
 use crate::payload::VERSION_OF_TIMES;
 
 /// The longest key, and the longest name or value of a field of the whole file.
@@ -52,6 +52,8 @@ pub struct FileEntry<'f> {
     pub idle_seconds: Option<u64>,
     /// How often it was used, as the policies have it that count.
     pub counter: Option<u8>,
+    /// What stands behind the value, where it is an item of memcached.
+    pub item_tail: Option<&'f [u8]>,
     /// Where it begins in the file.
     pub offset: u64,
 }
@@ -65,6 +67,7 @@ pub struct FileReader<R> {
     raw: Vec<u8>,
     name: Vec<u8>,
     value: Vec<u8>,
+    tail: Vec<u8>,
 }
 
 impl<R: Read> FileReader<R> {
@@ -87,8 +90,8 @@ impl<R: Read> FileReader<R> {
         if !is_known {
             return Err(start(Fault::Version(version)));
         }
-        let [raw, name, value] = [const { Vec::new() }; 3];
-        Ok(FileReader { source, version, is_of_valkey, has_ended: false, raw, name, value })
+        let [raw, name, value, tail] = [const { Vec::new() }; 4];
+        Ok(FileReader { source, version, is_of_valkey, has_ended: false, raw, name, value, tail })
     }
 
     /// Returns the version of the format.
@@ -112,6 +115,7 @@ impl<R: Read> FileReader<R> {
         let mut offset = self.source.offset();
         let (mut expires_at, mut idle_seconds, mut counter) = (None, None, None);
         let mut grace_ms = None;
+        let mut is_item = false;
         loop {
             match self.source.byte()? {
                 mark::EXPIRES_AT_S => {
@@ -124,14 +128,14 @@ impl<R: Read> FileReader<R> {
                 mark::FREQUENCY => counter = Some(self.source.byte()?),
                 mark::IDLE => idle_seconds = Some(self.number()?),
                 mark::AUX => {
-                    self.raw_name()?;
-                    self.value.clear();
-                    let mut value = std::mem::take(&mut self.value);
-                    let read = self.expanded(&mut value);
-                    self.value = value;
-                    read?;
+                    self.field()?;
                     if self.name == GRACE_FIELD {
                         grace_ms = str::from_utf8(&self.value).ok().and_then(|it| it.parse().ok());
+                        continue;
+                    }
+                    if self.name == ITEM_FIELD {
+                        is_item = true;
+                        std::mem::swap(&mut self.tail, &mut self.value);
                         continue;
                     }
                     return Ok(Some(Item::Field { name: &self.name, value: &self.value }));
@@ -153,6 +157,7 @@ impl<R: Read> FileReader<R> {
                     ValueCopier { source, out }.value(kind, self.is_of_valkey)?;
                     let (key, value) = (&self.name[..], &self.value[..]);
                     let grace_ms = grace_ms.unwrap_or(0);
+                    let item_tail = is_item.then_some(&self.tail[..]);
                     let entry = FileEntry {
                         key,
                         value,
@@ -160,6 +165,7 @@ impl<R: Read> FileReader<R> {
                         grace_ms,
                         idle_seconds,
                         counter,
+                        item_tail,
                         offset,
                     };
                     return Ok(Some(Item::Entry(entry)));
@@ -209,6 +215,16 @@ impl<R: Read> FileReader<R> {
         }
         self.has_ended = true;
         Ok(())
+    }
+
+    /// Reads a field to `name` and `value`.
+    fn field(&mut self) -> Result<(), FileError> {
+        self.raw_name()?;
+        let mut value = std::mem::take(&mut self.value);
+        value.clear();
+        let read = self.expanded(&mut value);
+        self.value = value;
+        read
     }
 
     fn number(&mut self) -> Result<u64, FileError> {

@@ -10,7 +10,7 @@ use crate::lzf::Compressor;
 use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
 use crate::writer::Writer;
 
-use super::{GRACE_FIELD, mark};
+use super::{GRACE_FIELD, ITEM_FIELD, mark};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +171,15 @@ impl EntryEncoder {
             writer.text(GRACE_FIELD);
             writer.text(grace_ms.to_string().as_bytes());
         }
+    }
+
+    /// Appends what the entry that follows has behind its value, as an item of memcached: before
+    /// all else of it.
+    pub fn put_item_tail(&self, tail: &[u8], out: &mut Vec<u8>) {
+        out.push(mark::AUX);
+        let mut writer = Writer::new(self.version, out);
+        writer.text(ITEM_FIELD);
+        writer.text(tail);
     }
 
     /// Appends when the entry that follows was used last: for how many seconds not, or how often.

@@ -144,6 +144,24 @@ options! {
         /// Refuse clients that are not on this host while there is no password.
         protected_mode: bool = "protected-mode", Flag, "yes";
     }
+    /// Where clients of memcached connect, by its text protocol.
+    memcached: Memcached {
+        /// TCP port for clients of memcached, on the addresses of `bind`; 0 for none.
+        port: u16 = "memcached-port", Integer { min: 0, max: 65_535 }, "0";
+        /// Path of a unix socket for clients of memcached; empty for none. Its mode is that of
+        /// `unixsocketperm`.
+        socket: Option<PathBuf> = "memcached-socket", Text, "", when: When::Start;
+        /// The database that clients of memcached read and write.
+        database: u8 = "memcached-database",
+            Integer { min: 0, max: base::DATABASE_COUNT_MAX as i64 - 1 }, "0", when: When::Start;
+        /// Bytes of the largest item that a client of memcached may store, its key and 57 bytes
+        /// included, as memcached counts them.
+        item_bytes_max: u64 = "memcached-item-size-max",
+            Bytes { min: 1024, max: 1 << 30 }, "1048576";
+        /// Path of a file of `user:password` lines; with one, clients of memcached have to
+        /// authenticate first. It is read at each authentication.
+        auth_file: Option<PathBuf> = "memcached-auth-file", Text, "", when: When::Start;
+    }
     /// How much memory there may be, and which keys go where there is more.
     memory: Memory {
         /// Bytes that data and buffers may take in all, the buffers of requests underway included;

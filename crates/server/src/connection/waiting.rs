@@ -23,6 +23,11 @@ impl Connection {
         first: usize,
     ) {
         assert!(self.held.is_empty(), "what was held has been put back");
+        if self.memcached.is_some() {
+            memcached::put_back(requests, first, &mut self.held);
+            self.wait_reason = Some(wait_reason);
+            return;
+        }
         for index in first..requests.len() {
             let arguments: Vec<&[u8]> = requests.at(index).iter().collect();
             encode_command(&arguments, &mut self.held);
@@ -45,6 +50,9 @@ impl Connection {
         self.input_start = put_before(&mut self.input, self.input_start, held);
         // What it knew of an unfinished request was where that began.
         self.decoder = Decoder::new();
+        if let Some(decoder) = &mut self.memcached {
+            decoder.begin_again();
+        }
     }
 
     /// Returns how the turn of a connection ends whose replies are held. Nothing more is executed

@@ -56,6 +56,13 @@ macro_rules! transports {
                 }
             }
 
+            pub fn speaks_memcached(&self) -> bool {
+                match self {
+                    $($(#[$attribute])*
+                    AnyTransport::$name(_) => $module::$name::SPEAKS_MEMCACHED,)+
+                }
+            }
+
             #[inline]
             pub fn receive(
                 &mut self,

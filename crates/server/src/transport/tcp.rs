@@ -96,7 +96,7 @@ impl AsFd for Tcp {
     }
 }
 
-fn tune(stream: &Stream, settings: &Settings) -> io::Result<()> {
+pub(super) fn tune(stream: &Stream, settings: &Settings) -> io::Result<()> {
     stream.set_no_delay()?;
     match settings.network.tcp_keepalive {
         Some(idle) => stream.set_keep_alive(idle),
@@ -116,8 +116,16 @@ fn change(before: &Settings, after: &Settings) -> Option<OptionRefusal> {
 
 /// Opens the listeners of `port` and `bind`, none if the port is 0.
 fn open(settings: &Settings, _: &Arc<dyn Closer>) -> Result<Vec<(Listener, String)>, String> {
-    let addresses = if settings.network.port == 0 { &[][..] } else { &settings.network.bind };
-    let opened = addresses.iter().map(|text| open_address(text, settings));
+    open_port(settings.network.port, settings)
+}
+
+/// Opens the listeners of `port` on the addresses of `bind`, none if the port is 0.
+pub(super) fn open_port(
+    port: u16,
+    settings: &Settings,
+) -> Result<Vec<(Listener, String)>, String> {
+    let addresses = if port == 0 { &[][..] } else { &settings.network.bind };
+    let opened = addresses.iter().map(|text| open_address(text, port, settings));
     // An address that may be absent, and is, is left out.
     opened.filter_map(Result::transpose).map(|opened| opened.and_then(with_name)).collect()
 }
@@ -128,18 +136,22 @@ fn with_name(listener: Listener) -> Result<(Listener, String), String> {
 }
 
 /// Opens one address of `bind`; none when it may be absent and is.
-fn open_address(text: &str, settings: &Settings) -> Result<Option<Listener>, String> {
+fn open_address(
+    text: &str,
+    port: u16,
+    settings: &Settings,
+) -> Result<Option<Listener>, String> {
     let (name, may_be_absent) = match text.strip_prefix('-') {
         Some(name) => (name, true),
         None => (text, false),
     };
-    let opened = address(name, settings.network.port)
+    let opened = address(name, port)
         .and_then(|address| Listener::tcp(address, settings.network.tcp_backlog));
     match opened {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if may_be_absent && is_absent(&error) => Ok(None),
         Err(error) => {
-            let (port, reason) = (settings.network.port, base_text(&error));
+            let reason = base_text(&error);
             // Redis's words, as tools look for them.
             tracing::warn!(
                 "Warning: Could not create server TCP listening socket {name}:{port}: bind: \
@@ -177,9 +189,9 @@ mod tests {
         config.load(read_text(b"port 0\nbind -192.0.2.1", None, 1)).unwrap();
         // 192.0.2.0/24 is set aside for documentation: no host has it.
         let marked = config.settings();
-        assert!(open_address("-192.0.2.1", &marked).unwrap().is_none());
+        assert!(open_address("-192.0.2.1", 0, &marked).unwrap().is_none());
         assert!(
-            open_address("192.0.2.1", &marked).unwrap_err().contains("Failed listening on port")
+            open_address("192.0.2.1", 0, &marked).unwrap_err().contains("Failed listening on port")
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use keyspace::ReservedBlock;
@@ -94,7 +95,16 @@ const MODE: u32 = 0o600;
 /// Opens the listener of `unixsocket`, if there is one. What it accepts is closed by `closer` where
 /// a close may take long.
 fn open(settings: &Settings, closer: &Arc<dyn Closer>) -> Result<Vec<(Listener, String)>, String> {
-    let Some(path) = &settings.network.unix_socket else { return Ok(Vec::new()) };
+    open_path(settings.network.unix_socket.as_ref(), settings, closer)
+}
+
+/// Opens the listener at `path`, if there is one.
+pub(super) fn open_path(
+    path: Option<&PathBuf>,
+    settings: &Settings,
+    closer: &Arc<dyn Closer>,
+) -> Result<Vec<(Listener, String)>, String> {
+    let Some(path) = path else { return Ok(Vec::new()) };
     let name = path.display().to_string();
     let mode = match settings.network.unix_socket_mode {
         0 => MODE,

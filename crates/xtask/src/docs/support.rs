@@ -79,6 +79,7 @@ const OURS: &[(&str, &str)] = &[
     ("DELEX", "Redis 8.4"),
     ("DIGEST", "Redis 8.4"),
     ("INCREX", "Redis 8.8"),
+    ("ITEMSET", "items of memcached"),
     ("DELIFEQ", "Valkey 9.0"),
     ("XACKDEL", "Redis 8.2"),
     ("XCFGSET", "Redis 8.6"),

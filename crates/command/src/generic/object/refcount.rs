@@ -1,7 +1,7 @@
 //! OBJECT REFCOUNT: how many keys share a value.
 
 use base::number::parse_i64;
-use keyspace::Encoding;
+use keyspace::text_of;
 
 use crate::prelude::*;
 
@@ -27,8 +27,8 @@ pub(super) static REFCOUNT: Command = Command {
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     match cx.view.peek(args.key(0)) {
-        Some(entry) if entry.encoding() == Encoding::Int => {
-            let number = parse_i64(entry.value()).unwrap_or(SHARED_INTEGER_MAX);
+        Some(entry) if entry.encoding_name() == "int" => {
+            let number = parse_i64(text_of(&entry)).unwrap_or(SHARED_INTEGER_MAX);
             let is_shared = (0..SHARED_INTEGER_MAX).contains(&number);
             reply.integer(if is_shared { SHARED_COUNT } else { 1 });
         }

@@ -1,7 +1,7 @@
 //! DEBUG OBJECT: how a value lies in memory.
 
 use base::number::parse_i64;
-use keyspace::{Encoding, Object};
+use keyspace::{Encoding, Object, text_of};
 
 use crate::prelude::*;
 
@@ -41,7 +41,10 @@ fn run(
         let view = view.as_read();
         let entry = view.peek(&key)?;
         let mut copy = Vec::new();
-        let value = entry.value_or_copy(&mut copy);
+        let value = match entry.item_tail() {
+            Some(_) => text_of(&entry),
+            None => entry.value_or_copy(&mut copy),
+        };
         let mut line =
             format!("Value at:{:p} refcount:1 encoding:{}", value.as_ptr(), entry.encoding_name());
         if !is_fast {

@@ -28,7 +28,7 @@ fn describe(entry: &Object<'_>) -> Result<String, CommandError> {
     if !["embstr", "raw"].contains(&entry.encoding_name()) {
         return Err(NO_STRING);
     }
-    let (key, value) = (entry.key().len(), entry.value_length());
+    let (key, value) = (entry.key().len(), entry.text_length());
     let rest = entry.memory_bytes().saturating_sub(key as u64);
     Ok(format!(
         "key_sds_len:{key}, key_sds_avail:0, key_zmalloc: {key}, \

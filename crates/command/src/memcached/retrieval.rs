@@ -1,0 +1,96 @@
+//! get, gets, gat, gats: the items at keys, each key a request of its own.
+
+use keyspace::FoundItem;
+use memcached::parse_exptime;
+
+use super::item::{expiry_of, item, put_number, reply_data, set_expiry};
+use super::{CHANGED_KEY, READ_KEY, ROW};
+use crate::prelude::*;
+
+/// The line before a value, at most, without its key.
+const HEAD_BYTES_MAX: usize = 64;
+
+pub(super) static GET: Command = read("memcached|get", get::<false, false>);
+pub(super) static GET_LAST: Command = read("memcached|get", get::<false, true>);
+pub(super) static GETS: Command = read("memcached|gets", get::<true, false>);
+pub(super) static GETS_LAST: Command = read("memcached|gets", get::<true, true>);
+pub(super) static GAT: Command =
+    change("memcached|gat", |cx, args, reply| get_and_touch(cx, args, reply, false, false));
+pub(super) static GAT_LAST: Command =
+    change("memcached|gat", |cx, args, reply| get_and_touch(cx, args, reply, false, true));
+pub(super) static GATS: Command =
+    change("memcached|gats", |cx, args, reply| get_and_touch(cx, args, reply, true, false));
+pub(super) static GATS_LAST: Command =
+    change("memcached|gats", |cx, args, reply| get_and_touch(cx, args, reply, true, true));
+
+type Read = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>;
+type Change = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>;
+
+const fn read(name: &'static str, handler: Read) -> Command {
+    Command { name, keys: READ_KEY, handler: Handler::Read(handler), ..ROW }
+}
+
+const fn change(name: &'static str, handler: Change) -> Command {
+    Command { name, keys: CHANGED_KEY, handler: Handler::Write(handler), ..ROW }
+}
+
+#[inline]
+fn get<const WITH_UNIQUE: bool, const IS_LAST: bool>(
+    cx: &ReadContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Unfinished> {
+    let key = args.key(0);
+    if let Some(found) = item(cx.view, key, true) {
+        reply_head(key.bytes, &found, WITH_UNIQUE, reply);
+        reply_data(cx.view, key, found.value, reply);
+    }
+    if IS_LAST {
+        reply.raw(b"END\r\n");
+    }
+    Ok(())
+}
+
+fn get_and_touch(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    with_unique: bool,
+    is_last: bool,
+) -> Result<(), Unfinished> {
+    let key = args.key(0);
+    let exptime = parse_exptime(args.at(2)).expect("the decoder has read it");
+    let view = cx.view.as_read();
+    if let Some(found) = item(view, key, true) {
+        // What expires at once is replied all the same.
+        reply_head(key.bytes, &found, with_unique, reply);
+        reply_data(view, key, found.value, reply);
+        set_expiry(cx, key, expiry_of(exptime, cx.now()))?;
+    }
+    if is_last {
+        reply.raw(b"END\r\n");
+    }
+    Ok(())
+}
+
+#[inline]
+fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut Reply<'_>) {
+    let out = reply.raw_out();
+    out.reserve(HEAD_BYTES_MAX + key.len() + found.value.len().min(16 * 1024));
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    match found.tail.flags {
+        0 => out.extend_from_slice(b" 0 "),
+        flags => {
+            out.push(b' ');
+            put_number(out, u64::from(flags));
+            out.push(b' ');
+        }
+    }
+    put_number(out, found.value.len() as u64);
+    if with_unique {
+        out.push(b' ');
+        put_number(out, found.tail.unique);
+    }
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,315 @@
+//! Items of memcached: strings with 32 bits of flags, a number that is another after each change,
+//! and what a cache's clients agree on about a value that is stale.
+//!
+//! An item is an entry of an encoding of its own (`arena::layout`), whose tail no command of Redis
+//! sees. Whatever changes a string in place makes a plain one of it first; a plain string is an
+//! item without flags, whose unique number follows from its bytes.
+
+use arena::layout::ITEM_TAIL_BYTES;
+use arena::{Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
+use base::hash::SecretHasher;
+use base::number_text::IntegerText;
+use base::{Key, UnixMs};
+use effects::{Effect, EventClass, Expiry};
+
+use crate::access_mark::idle_seconds;
+use crate::encoding::encoding_of;
+use crate::eviction::policy::KeyEvent;
+use crate::restore::RestoreError;
+use crate::shard::is_expired;
+use crate::view::{ReadView, WrongType, count_lookup};
+use crate::write::{KeyWriter, WriteView};
+
+/// The name of the command by which an item is stored.
+pub const ITEM_COMMAND: &str = "ITEMSET";
+/// A unique number is the time in milliseconds, and so many bits to count within it.
+const UNIQUE_TIME_SHIFT: u32 = 16;
+/// What the unique numbers of plain strings are hashed with: the same in each process, as clients
+/// keep them for longer than one runs.
+const PLAIN_KEYS: [u64; 2] = [0x6D65_6D63, 0x6974_656D];
+/// From this length on a value is written to its place and not put together before.
+const FILLED_BYTES_MIN: usize = 4096;
+
+/// What an item has beside its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemTail {
+    /// What the client keeps with the value.
+    pub flags: u32,
+    /// The unique number (CAS): another one after each change.
+    pub unique: u64,
+    /// The value is stale: a client has said that it is to be made anew.
+    pub is_stale: bool,
+}
+
+/// An item as a lookup finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundItem<'g> {
+    /// The value.
+    pub value: &'g [u8],
+    /// What is beside it.
+    pub tail: ItemTail,
+    /// When it expires.
+    pub expiry: Option<UnixMs>,
+    /// For how many seconds it had not been used.
+    pub idle_seconds: u64,
+    /// Whether a client of memcached had fetched it since it was stored.
+    pub was_fetched: bool,
+    /// Whether a client has been told to make it anew.
+    pub is_won: bool,
+}
+
+impl ItemTail {
+    /// Returns it as bytes, as they stand behind the value and in files.
+    pub fn to_bytes(self) -> [u8; ITEM_TAIL_BYTES] {
+        let mut bytes = [0; ITEM_TAIL_BYTES];
+        bytes[..4].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.unique.to_le_bytes());
+        bytes[12] = u8::from(self.is_stale);
+        bytes
+    }
+
+    /// Returns what `bytes` say; `None` where they are no tail.
+    pub fn from_bytes(bytes: &[u8]) -> Option<ItemTail> {
+        let (flags, rest) = bytes.split_first_chunk()?;
+        let (unique, state) = rest.split_first_chunk()?;
+        let [state] = state else { return None };
+        let (flags, unique) = (u32::from_le_bytes(*flags), u64::from_le_bytes(*unique));
+        (*state <= 1).then_some(ItemTail { flags, unique, is_stale: *state == 1 })
+    }
+}
+
+impl<'g> ReadView<'g> {
+    /// Returns the item at `key`, marked as fetched where this `is_fetch`; counts a hit or a miss.
+    ///
+    /// # Errors
+    /// When the key holds no string.
+    pub fn item(&self, key: &Key<'_>, is_fetch: bool) -> Result<Option<FoundItem<'g>>, WrongType> {
+        let shard = self.shards().shard(key.shard);
+        let found = shard.database(self.database()).and_then(|part| {
+            let id = part.table.find(key.hash, key.bytes)?;
+            Some((part, id, part.table.entry(id)))
+        });
+        let live = found.filter(|(_, _, entry)| !is_expired(entry, self.now()));
+        if found.is_some() && live.is_none() {
+            self.note_expired();
+        }
+        count_lookup(shard, self.database(), key, live.is_some());
+        let Some((part, id, entry)) = live else { return Ok(None) };
+        if entry.value_type() != ValueType::String {
+            return Err(WrongType);
+        }
+        let value = match entry.is_adopted() {
+            true => self.copy_of(key),
+            false => text_of(&entry),
+        };
+        let tail = tail_of(&entry).unwrap_or_else(|| plain_tail(value));
+        if is_fetch && self.does_count_access() {
+            let event = KeyEvent::Used(1);
+            let mark = shard.used(self.database(), key.hash, entry, self.now(), event);
+            part.table.touch_fetched(id, mark);
+        }
+        let (was_fetched, expiry) = (entry.header().is_fetched(), entry.expiry());
+        let idle_seconds = idle_seconds(entry.mark(), self.now());
+        let is_won = entry.header().is_won();
+        Ok(Some(FoundItem { value, tail, expiry, idle_seconds, was_fetched, is_won }))
+    }
+
+    /// Marks the value at `key` as fetched, where lookups count as uses; counts neither hit nor
+    /// miss.
+    pub fn mark_fetched(&self, key: &Key<'_>) {
+        let Some(part) = self.part(key).filter(|_| self.does_count_access()) else { return };
+        if let Some(id) = part.table.find(key.hash, key.bytes) {
+            let (shard, entry) = (self.shards().shard(key.shard), part.table.entry(id));
+            let event = KeyEvent::Written;
+            let mark = shard.used(self.database(), key.hash, entry, self.now(), event);
+            part.table.touch_fetched(id, mark);
+        }
+    }
+
+    /// Notes that a client has been told to make the value at `key` anew. That is no change of the
+    /// dataset: whoever reads a log or a file finds nobody told.
+    pub fn mark_won(&self, key: &Key<'_>) {
+        let Some(part) = self.part(key) else { return };
+        if let Some(id) = part.table.find(key.hash, key.bytes) {
+            part.table.mark_won(id);
+        }
+    }
+}
+
+impl WriteView<'_> {
+    /// Returns a unique number that no item at `key` has had.
+    pub fn next_unique(&mut self, key: &Key<'_>) -> u64 {
+        let by_time = u64::try_from(self.now().0).unwrap_or(0) << UNIQUE_TIME_SHIFT;
+        let last = &mut self.writer(key).shard.last_unique;
+        *last = by_time.max(*last + 1);
+        *last
+    }
+
+    /// Makes `key` hold an item.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn set_item(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        tail: ItemTail,
+        expiry: Expiry,
+    ) -> Result<(), NeedRoom> {
+        let mut writer = self.writer(key);
+        let found = writer.live(key);
+        let at = writer.expiry_after(found, expiry);
+        writer.put_item(key, found, value, tail, at)?;
+        writer.tell_item(key, value, tail, at);
+        Ok(())
+    }
+
+    /// As [`WriteView::set_item`], of a value as it stands in a file; returns whether it is stored:
+    /// not where the key is there.
+    ///
+    /// # Errors
+    /// [`RestoreError`], and nothing has changed.
+    pub fn load_item(
+        &mut self,
+        key: &Key<'_>,
+        bytes: &[u8],
+        tail: ItemTail,
+        expires_at: Option<UnixMs>,
+    ) -> Result<bool, RestoreError> {
+        if self.contains(key) {
+            return Ok(false);
+        }
+        let (value, _scratch) = self.read_string(key, bytes)?;
+        let expiry = expires_at.map_or(Expiry::Clear, Expiry::At);
+        self.set_item(key, &value, tail, expiry).map_err(RestoreError::NeedRoom)?;
+        Ok(true)
+    }
+}
+
+impl KeyWriter<'_> {
+    /// As [`KeyWriter::live`], for a change of a string in place: an item is a plain string then.
+    pub(crate) fn live_text(&mut self, key: &Key<'_>) -> Result<Option<EntryId>, NeedRoom> {
+        let found = self.live(key);
+        match found {
+            Some(id) if self.part().table.entry(id).header().is_item() => self.strip(key, id),
+            _ => Ok(found),
+        }
+    }
+
+    #[cold]
+    fn strip(&mut self, key: &Key<'_>, id: EntryId) -> Result<Option<EntryId>, NeedRoom> {
+        let entry = self.part().table.entry(id);
+        let (value, expiry) = (text_of(&entry).to_vec(), entry.expiry());
+        let encoding = encoding_of(&value);
+        self.bounded(|writer| writer.put(key, Some(id), &value, encoding, expiry))?;
+        // The change that follows may still be refused: others have the same string until then.
+        let effect = Effect::Set { key: key.bytes, value: &value, expiry: Expiry::Keep };
+        self.record_encoding(EventClass::String, effect);
+        Ok(self.live(key))
+    }
+
+    fn put_item(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        value: &[u8],
+        tail: ItemTail,
+        expiry: Option<UnixMs>,
+    ) -> Result<(), NeedRoom> {
+        let tail = tail.to_bytes();
+        if value.len() >= FILLED_BYTES_MIN {
+            let like = self.new_value(key, found, &[], Encoding::Item, expiry);
+            let fill = |at: usize, out: &mut [u8]| fill_from(value, &tail, at, out);
+            let made = Source::Made((value.len() + tail.len()) as u64, &fill);
+            return self.put_from(key, found, made, &like);
+        }
+        let mut whole = self.take_memory();
+        whole.clear();
+        whole.extend_from_slice(value);
+        whole.extend_from_slice(&tail);
+        let stored = self.new_value(key, found, &whole, Encoding::Item, expiry);
+        let result = self.put_value(key, found, &stored);
+        self.keep_memory(whole);
+        result
+    }
+
+    fn tell_item(&mut self, key: &Key<'_>, value: &[u8], tail: ItemTail, at: Option<UnixMs>) {
+        let numbers = [u64::from(tail.flags), tail.unique].map(IntegerText::unsigned);
+        let state: &[u8] = if tail.is_stale { b"STALE" } else { b"FRESH" };
+        let expires_at = IntegerText::new(at.map_or(0, |at| at.0));
+        let [flags, unique] = numbers.each_ref().map(IntegerText::as_bytes);
+        let arguments = [flags, unique, state, expires_at.as_bytes(), value].into_iter();
+        let named = std::mem::replace(&mut self.event, "set");
+        self.changed_by(key, true, (EventClass::String, ITEM_COMMAND), arguments);
+        self.event = named;
+    }
+}
+
+/// Copies to `out` what `value` and `tail` one behind the other have from byte `at` on.
+fn fill_from(value: &[u8], tail: &[u8], at: usize, out: &mut [u8]) {
+    let from_value = value.len().saturating_sub(at).min(out.len());
+    let (first, second) = out.split_at_mut(from_value);
+    first.copy_from_slice(&value[at.min(value.len())..][..from_value]);
+    let tail_at = (at + from_value).saturating_sub(value.len());
+    second.copy_from_slice(&tail[tail_at..][..second.len()]);
+}
+
+/// Returns the tail of `entry`, where it has one.
+pub(crate) fn tail_of(entry: &Entry<'_>) -> Option<ItemTail> {
+    if !entry.header().is_item() {
+        return None;
+    }
+    let (_, tail) = split(entry.value());
+    // Others map this memory read-only; what a file has, `from_bytes` has read before.
+    Some(ItemTail::from_bytes(tail).expect("this process has written it"))
+}
+
+/// Returns what a plain string has beside its value: the number changes with its bytes.
+fn plain_tail(value: &[u8]) -> ItemTail {
+    ItemTail { unique: SecretHasher::new(PLAIN_KEYS).hash(value), ..ItemTail::default() }
+}
+
+/// Returns the value of `entry`, without the tail of an item.
+pub fn text_of<'a>(entry: &Entry<'a>) -> &'a [u8] {
+    if entry.header().is_item() { split(entry.value()).0 } else { entry.value() }
+}
+
+/// Returns the string in `entry`, which has not the type of a plain one.
+#[cold]
+pub(crate) fn text_of_item(entry: Entry<'_>) -> Result<&[u8], WrongType> {
+    if entry.header().is_item() { Ok(split(entry.value()).0) } else { Err(WrongType) }
+}
+
+/// Returns how the string in `entry`, which is in `encoding`, would be stored without a tail.
+pub(crate) fn as_text(encoding: Encoding, entry: &Entry<'_>) -> Encoding {
+    if encoding == Encoding::Item { encoding_of(text_of(entry)) } else { encoding }
+}
+
+fn split(value: &[u8]) -> (&[u8], &[u8]) {
+    value.split_at(value.len() - ITEM_TAIL_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_of_value_and_tail_is_filled() {
+        let (value, tail) = (b"value".as_slice(), b"tail".as_slice());
+        let whole = [value, tail].concat();
+        for at in 0..=whole.len() {
+            for end in at..=whole.len() {
+                let mut out = vec![0; end - at];
+                fill_from(value, tail, at, &mut out);
+                assert_eq!(out, whole[at..end], "{at}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tail_is_read_as_it_was_written() {
+        let tail = ItemTail { flags: 7, unique: u64::MAX - 1, is_stale: true };
+        assert_eq!(ItemTail::from_bytes(&tail.to_bytes()), Some(tail));
+        assert_eq!(ItemTail::from_bytes(&tail.to_bytes()[1..]), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! The decoder's promises: pieces do not matter, what is put back decodes alike, nothing panics.
+
+use base::prng::Prng;
+use resp::{Batch, Next};
+
+use super::*;
+
+const LIMITS: Limits = Limits { item_bytes_max: 1024, is_authenticated: true };
+
+/// What a request is, as text.
+fn shown(requests: Requests<'_>, index: usize) -> String {
+    let known = requests.foreign(index).unwrap();
+    let words: Vec<_> = requests.at(index).iter().map(|it| it.escape_ascii().to_string()).collect();
+    let name = match Fault::of_verb(known.verb) {
+        Some(fault) if known.verb > Verb::Refused as u8 || fault == Fault::Unknown => {
+            format!("{fault:?}")
+        }
+        _ => format!("{:?} {}", Verb::ALL[usize::from(known.verb)], words.join("|")),
+    };
+    format!("{name}{}", if known.is_silent { " silent" } else { "" })
+}
+
+/// Decodes `input`, of which `piece` more bytes come each time.
+fn decode(input: &[u8], mut piece: impl FnMut() -> usize, limits: &Limits) -> Vec<String> {
+    let (mut decoder, mut batch) = (Decoder::new(), Batch::new());
+    let (mut kept, mut given, mut found) = (Vec::new(), 0, Vec::new());
+    loop {
+        let decoded = decoder.decode(&mut kept, &mut batch, 4, limits);
+        let requests = batch.view(&kept);
+        found.extend((0..requests.len()).map(|index| shown(requests, index)));
+        if let Some(end) = found.iter().position(|it| it == "Attack" || it == "Binary") {
+            found.truncate(end + 1);
+            return found;
+        }
+        kept.drain(..decoded.consumed);
+        if matches!(decoded.next, Next::Full) {
+            continue;
+        }
+        if given == input.len() {
+            return found;
+        }
+        let end = (given + piece().max(1)).min(input.len());
+        kept.extend_from_slice(&input[given..end]);
+        given = end;
+    }
+}
+
+fn whole(input: &str) -> Vec<String> {
+    decode(input.as_bytes(), || usize::MAX / 2, &LIMITS)
+}
+
+#[test]
+fn lines_become_requests() {
+    for (input, expected) in [
+        ("get a\r\n", vec!["GetLast get|a"]),
+        ("get a  bb c\n", vec!["Get get|a", "Get get|bb", "GetLast get|c"]),
+        ("gats 10 a b\r\n", vec!["Gats gats|a|10", "GatsLast gats|b|10"]),
+        ("gat x a\r\n", vec!["Exptime"]),
+        ("set a 1 0 2\r\nxy\r\n", vec!["Set set|a|1|0|xy"]),
+        ("set a 1 0 2 noreply\r\nxy\r\n", vec!["Set set|a|1|0|xy silent"]),
+        ("set a 1 0 2\r\nxyz\r\nget a\r\n", vec!["DataChunk", "Unknown", "GetLast get|a"]),
+        ("set a b 0 2\r\nxy\r\n", vec!["Format", "Unknown"]),
+        ("cas a 1 0 1 77\r\nx\r\n", vec!["Cas cas|a|1|0|x|77"]),
+        ("set a 0 0 2000\r\n", vec!["TooLarge set|a"]),
+        ("incr a 1 noreply\r\n", vec!["Incr incr|a|1 silent"]),
+        ("delete a 0\r\ndelete a 1\r\n", vec!["Delete delete|a", "DeleteFormat"]),
+        ("mg a v\r\nmg a T30\r\n", vec!["MetaGet mg|a|v", "MetaGetChanging mg|a|T30"]),
+        ("mg Zm9v b v k\r\n", vec!["MetaGet mg|foo|b|v|k"]),
+        ("ms a 2 T0\r\nbb\r\n", vec!["MetaSet ms|a|bb|T0"]),
+        ("ms a 2 MX\r\nbb\r\nmn\r\n", vec!["SetMode", "MetaNoop mn"]),
+        ("mg a v v\r\nmg a !\r\n", vec!["DuplicateFlag", "InvalidFlag"]),
+        (
+            "flush_all\r\nflush_all 0 noreply\r\n",
+            vec!["FlushAll flush_all", "FlushAll flush_all silent"],
+        ),
+        ("bogus\r\n\r\n", vec!["Unknown", "Unknown"]),
+        ("GET / HTTP/1.1\r\n", vec!["Attack"]),
+        ("\u{80}", vec!["Unknown"]),
+    ] {
+        if input == "\u{80}" {
+            assert_eq!(decode(&[0x80, 0, 1], || 3, &LIMITS), ["Binary"]);
+            continue;
+        }
+        assert_eq!(whole(input), expected, "{input:?}");
+    }
+}
+
+#[test]
+fn only_an_authentication_is_read_before_one() {
+    let limits = Limits { is_authenticated: false, ..LIMITS };
+    let input = b"get a\r\nset x 0 0 3\r\na b\r\nset x 0 0 3\r\na bcd\r\n";
+    let found = decode(input, || usize::MAX / 2, &limits);
+    assert_eq!(found, ["Unauthenticated", "Auth set|a b", "AuthTermination", "Unauthenticated"]);
+}
+
+/// Returns lines as clients and others write them.
+fn random_input(random: &mut Prng) -> Vec<u8> {
+    let words: [&[u8]; 46] = [
+        b"get",
+        b"gets",
+        b"gat",
+        b"gats",
+        b"set",
+        b"add",
+        b"replace",
+        b"append",
+        b"prepend",
+        b"cas",
+        b"incr",
+        b"decr",
+        b"touch",
+        b"delete",
+        b"flush_all",
+        b"verbosity",
+        b"stats",
+        b"version",
+        b"mg",
+        b"ms",
+        b"md",
+        b"ma",
+        b"mn",
+        b"me",
+        b"noreply",
+        b"k",
+        b"key2",
+        b"0",
+        b"1",
+        b"5",
+        b"-1",
+        b"99999999999",
+        b"2000",
+        b"v",
+        b"q",
+        b"b",
+        b"Zm9v",
+        b"YWI=",
+        b"T10",
+        b"N3",
+        b"MA",
+        b"Oabc",
+        b"\0",
+        b"\r",
+        b"S",
+        b"HTTP/1.1",
+    ];
+    let mut input = Vec::new();
+    for _ in 0..random.below(6) + 1 {
+        for _ in 0..random.below(8) {
+            input.extend_from_slice(words[random.below(words.len() as u64) as usize]);
+            input.push(b' ');
+        }
+        input.extend_from_slice(
+            [b"\r\n".as_slice(), b"\n", b"\r\nabcde\r\n", b""][random.below(4) as usize],
+        );
+    }
+    input
+}
+
+#[test]
+fn pieces_do_not_change_the_result() {
+    let mut random = Prng::new(7);
+    for round in 0..20_000 {
+        let input = random_input(&mut random);
+        let expected = decode(&input, || usize::MAX / 2, &LIMITS);
+        let found = decode(&input, || random.below(9) as usize, &LIMITS);
+        assert_eq!(found, expected, "round {round}: {}", input.escape_ascii());
+    }
+}
+
+#[test]
+fn what_is_put_back_decodes_alike() {
+    let mut random = Prng::new(8);
+    for round in 0..20_000 {
+        let input = random_input(&mut random);
+        let mut buffer = input.clone();
+        let mut batch = Batch::new();
+        let _ = Decoder::new().decode(&mut buffer, &mut batch, 64, &LIMITS);
+        let requests = batch.view(&buffer);
+        for first in 0..requests.len() {
+            let expected: Vec<_> = (first..requests.len()).map(|at| shown(requests, at)).collect();
+            let mut again = Vec::new();
+            put_back(requests, first, &mut again);
+            // Only the first bytes of a session tell the binary protocol.
+            let mut decoder = Decoder { has_begun: true, ..Decoder::default() };
+            let mut other = Batch::new();
+            let _ = decoder.decode(&mut again, &mut other, 64, &LIMITS);
+            let found = other.view(&again);
+            let found: Vec<_> = (0..found.len()).map(|at| shown(found, at)).collect();
+            assert_eq!(found, expected, "round {round}: {}", input.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Numbers as memcached reads them: by `strtol` and its kin, which skip space and take a sign.
+//!
+//! Source: memcached 1.6.18, `util.c`.
+
+/// Returns the time to live, or the time, that `text` is, as `safe_strtol` reads it.
+pub fn parse_exptime(text: &[u8]) -> Option<i32> {
+    let (magnitude, is_negative) = digits(text)?;
+    let signed = i128::from(magnitude?);
+    i32::try_from(if is_negative { -signed } else { signed }).ok()
+}
+
+/// Returns the flags that `text` are, as `safe_strtoul` reads them: what is above 32 bits is cut.
+pub fn parse_flags(text: &[u8]) -> Option<u32> {
+    parse_delta(text).map(|flags| flags as u32)
+}
+
+/// Returns the number that `text` is, as `safe_strtoull` reads it: below zero it wraps around, and
+/// is refused only where it is large after that.
+pub fn parse_delta(text: &[u8]) -> Option<u64> {
+    let (magnitude, is_negative) = digits(text)?;
+    let magnitude = magnitude?;
+    if !is_negative {
+        return Some(magnitude);
+    }
+    let wrapped = magnitude.wrapping_neg();
+    ((wrapped as i64) >= 0).then_some(wrapped)
+}
+
+/// Returns the digits of `text`, none where they are more than 64 bits, and whether a minus is
+/// before them. `None` where there are none, or something else than space follows.
+fn digits(text: &[u8]) -> Option<(Option<u64>, bool)> {
+    let start = text.iter().position(|byte| !is_space(*byte))?;
+    let (is_negative, rest) = match &text[start..] {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if count == 0 || rest.get(count).is_some_and(|byte| *byte != 0 && !is_space(*byte)) {
+        return None;
+    }
+    let add = |sum: u64, byte: &u8| sum.checked_mul(10)?.checked_add(u64::from(byte - b'0'));
+    Some((rest[..count].iter().try_fold(0, add), is_negative))
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | 0x0B | 0x0C | b'\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_strtol_does() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("+7", Some(7)),
+            (" 7 x", Some(7)),
+            ("2147483647", Some(i32::MAX)),
+            ("2147483648", None),
+            ("99999999999999999999", None),
+            ("7x", None),
+            ("", None),
+            ("-", None),
+        ] {
+            assert_eq!(parse_exptime(text.as_bytes()), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-1", None),
+            ("-18446744073709551615", Some(1)),
+            ("-0", Some(0)),
+            ("12 ", Some(12)),
+            ("1.5", None),
+        ] {
+            assert_eq!(parse_delta(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(parse_flags(b"4294967297"), Some(1));
+    }
+}

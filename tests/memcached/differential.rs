@@ -1,0 +1,512 @@
+//! Random requests to Forebay and to memcached: equal replies.
+//!
+//! Unique numbers are others on each side: they are compared by what they admit. Times to live are
+//! compared as none, over or to come. `FOREBAY_MEMCACHED_COMMANDS` is the number of requests,
+//! `FOREBAY_MEMCACHED_SEED` the seed.
+//!
+//! Left out: flush_all, which memcached applies to items of seconds that are over; `E` of the meta
+//! commands, which 1.6.18 does not have; appending beyond the largest item.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base::prng::Prng;
+use harness::number;
+
+use super::{Wire, forebay, memcached};
+
+const COMMANDS_DEFAULT: u64 = 40_000;
+/// Requests that are sent together.
+const ROUND_COMMANDS_MAX: u64 = 24;
+
+/// A server, and the unique numbers that it gave.
+struct Side {
+    wire: Wire,
+    uniques: HashMap<String, Vec<String>>,
+}
+
+impl Side {
+    fn new(port: u16) -> Side {
+        Side { wire: Wire::connect(port), uniques: HashMap::new() }
+    }
+
+    /// Sends `lines` with unique numbers of this side; returns the replies without them.
+    fn ask(&mut self, lines: &[Vec<Piece>]) -> String {
+        let mut bytes = Vec::new();
+        for piece in lines.iter().flatten() {
+            match piece {
+                Piece::Text(text) => bytes.extend_from_slice(text),
+                Piece::Unique(key, age) => {
+                    let known = self.uniques.get(key).map_or(&[][..], |known| known);
+                    let index = known.len().checked_sub(1 + age);
+                    let unique = index.map_or("0", |index| &known[index]);
+                    bytes.extend_from_slice(unique.as_bytes());
+                }
+            }
+        }
+        // Ends a line also where a length that is one too long has taken the end of the last.
+        bytes.extend_from_slice(b"\r\n");
+        let replies = self.wire.ask(&bytes);
+        let lines = replies.split_inclusive(|byte| *byte == b'\n');
+        lines.map(|line| self.normal(line)).collect()
+    }
+
+    /// Returns a line of a reply without what may differ, and notes a unique number.
+    fn normal(&mut self, line: &[u8]) -> String {
+        let line = line.escape_ascii().to_string();
+        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let end = words.last_mut().expect("a line has a word");
+        let ending = match end.strip_suffix("\\r\\n") {
+            Some(word) => {
+                *end = word.to_owned();
+                "\\r\\n\n"
+            }
+            None => "",
+        };
+        let mut found = None;
+        match words[0].as_str() {
+            "VALUE" if words.len() == 5 => {
+                found = Some((words[1].clone(), std::mem::replace(&mut words[4], "#".into())));
+            }
+            "HD" | "VA" => {
+                let key = words.iter().find_map(|word| word.strip_prefix('k')).map(str::to_owned);
+                for word in &mut words[1..] {
+                    let (letter, rest) = word.split_at(word.len().min(1));
+                    if rest.parse::<u64>().is_err() {
+                        continue;
+                    }
+                    match letter {
+                        "c" => {
+                            found = key.clone().map(|key| (key, rest.to_owned()));
+                            *word = "c#".to_owned();
+                        }
+                        "t" if rest != "0" => *word = "t#".to_owned(),
+                        "l" => *word = "l#".to_owned(),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+        if let Some((key, unique)) = found {
+            let known = self.uniques.entry(key).or_default();
+            if known.last() != Some(&unique) {
+                known.push(unique);
+            }
+        }
+        words.join(" ") + ending
+    }
+}
+
+/// A part of a request.
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    /// A unique number that was replied for the key: the last one, or one before it.
+    Unique(String, usize),
+}
+
+/// Draws requests.
+struct Draw {
+    random: Prng,
+}
+
+impl Draw {
+    fn pick<'t>(&mut self, words: &[&'t str]) -> &'t str {
+        words[self.random.below(words.len() as u64) as usize]
+    }
+
+    fn chance(&mut self, one_in: u64) -> bool {
+        self.random.one_in(one_in)
+    }
+
+    fn key(&mut self) -> String {
+        self.pick(&["a", "b", "c", "dd", "key:5", "0", "longer_key_name"]).to_owned()
+    }
+
+    fn exptime(&mut self) -> &'static str {
+        self.pick(&[
+            "0",
+            "0",
+            "0",
+            "1000",
+            "100000",
+            "-1",
+            "2147483647",
+            "3000000",
+            "x",
+            "1.5",
+            "+9999",
+        ])
+    }
+
+    fn flags(&mut self) -> &'static str {
+        self.pick(&["0", "0", "1", "7", "65536", "4294967295", "4294967296", "-1", "f", ""])
+    }
+
+    fn number(&mut self) -> &'static str {
+        self.pick(&[
+            "0",
+            "1",
+            "2",
+            "10",
+            "99",
+            "18446744073709551615",
+            "18446744073709551616",
+            "-1",
+            "z",
+        ])
+    }
+
+    fn data(&mut self) -> Vec<u8> {
+        if self.chance(3) {
+            let digits =
+                ["0", "1", "9", "10", "100", "99", "18446744073709551615", "5 ", " 5", "-3"];
+            return self.pick(&digits).as_bytes().to_vec();
+        }
+        let length = match self.random.below(8) {
+            0 => 0,
+            1..=5 => self.random.below(40),
+            6 => self.random.below(600),
+            // A line that is longer than a line may be ends the session here.
+            _ => self.random.below(1_900),
+        };
+        (0..length).map(|at| b'a' + ((at * 7 + length) % 26) as u8).collect()
+    }
+
+    /// Returns the length that a request says `data` has: mostly the true one.
+    fn length(&mut self, data: &[u8]) -> String {
+        match self.random.below(60) {
+            0 => (data.len() + 1).to_string(),
+            1 => data.len().saturating_sub(1).to_string(),
+            2 => "-1".to_owned(),
+            3 => "x".to_owned(),
+            _ => data.len().to_string(),
+        }
+    }
+
+    fn noreply(&mut self) -> &'static str {
+        if self.chance(6) { " noreply" } else { "" }
+    }
+
+    fn request(&mut self) -> Vec<Piece> {
+        match self.random.below(20) {
+            0..=3 => self.storage(),
+            4 => self.cas(),
+            5..=7 => self.retrieval(),
+            8 => self.arithmetic(),
+            9 => self.removal(),
+            10..=12 => self.meta_get(),
+            13..=15 => self.meta_set(),
+            16 => self.meta_delete(),
+            17 | 18 => self.meta_arithmetic(),
+            _ => self.odd(),
+        }
+    }
+
+    fn storage(&mut self) -> Vec<Piece> {
+        let verb = self.pick(&["set", "set", "add", "replace", "append", "prepend"]);
+        let (key, flags, exptime) = (self.key(), self.flags(), self.exptime());
+        let data = self.data();
+        let (length, noreply) = (self.length(&data), self.noreply());
+        text(&[
+            format!("{verb} {key} {flags} {exptime} {length}{noreply}\r\n").as_bytes(),
+            &data,
+            b"\r\n",
+        ])
+    }
+
+    fn cas(&mut self) -> Vec<Piece> {
+        let (key, flags, exptime) = (self.key(), self.flags(), self.exptime());
+        let data = self.data();
+        let head = format!("cas {key} {flags} {exptime} {} ", data.len());
+        let age = self.random.below(3) as usize;
+        let tail = [self.noreply().as_bytes(), b"\r\n", &data, b"\r\n"].concat();
+        vec![Piece::Text(head.into_bytes()), Piece::Unique(key, age), Piece::Text(tail)]
+    }
+
+    fn retrieval(&mut self) -> Vec<Piece> {
+        let verb = self.pick(&["get", "gets", "gets", "gat", "gats"]);
+        let mut line = verb.to_owned();
+        if verb.starts_with("gat") {
+            line += &format!(" {}", self.exptime());
+        }
+        for _ in 0..self.random.below(5) {
+            line += &format!(" {}", self.key());
+        }
+        text(&[line.as_bytes(), b"\r\n"])
+    }
+
+    fn arithmetic(&mut self) -> Vec<Piece> {
+        let verb = self.pick(&["incr", "decr"]);
+        let line = format!("{verb} {} {}{}\r\n", self.key(), self.number(), self.noreply());
+        text(&[line.as_bytes()])
+    }
+
+    fn removal(&mut self) -> Vec<Piece> {
+        let key = self.key();
+        let line = match self.random.below(4) {
+            0 => format!("touch {key} {}{}\r\n", self.exptime(), self.noreply()),
+            1 => format!("delete {key} {}{}\r\n", self.pick(&["0", "1", "x"]), self.noreply()),
+            _ => format!("delete {key}{}\r\n", self.noreply()),
+        };
+        text(&[line.as_bytes()])
+    }
+
+    /// Returns a key with the flags that say how it is written.
+    fn meta_key(&mut self) -> (String, &'static str) {
+        match self.random.below(8) {
+            0 => ("cTE=".to_owned(), " b"),
+            1 => (self.pick(&["cTI=", "cTM=", "!", "YQ"]).to_owned(), " b"),
+            _ => (self.key(), ""),
+        }
+    }
+
+    fn shown_flags(&mut self, from: &[&'static str], most: u64) -> String {
+        let mut flags = String::new();
+        for _ in 0..self.random.below(most) {
+            flags += &format!(" {}", self.pick(from));
+        }
+        flags
+    }
+
+    fn meta_get(&mut self) -> Vec<Piece> {
+        let (key, binary) = self.meta_key();
+        let all = [
+            "v",
+            "v",
+            "s",
+            "f",
+            "t",
+            "h",
+            "l",
+            "k",
+            "q",
+            "Oabc",
+            "O123456789",
+            "T0",
+            "T1000",
+            "N0",
+            "N1000",
+            "R30",
+            "R2000",
+            "c",
+            "x",
+            "Tx",
+            "S1",
+            "I",
+            "D1",
+        ];
+        let flags = without_key(self.shown_flags(&all, 6), binary);
+        let seen = if binary.is_empty() && self.chance(2) && !flags.contains(['c', 'k']) {
+            " k c"
+        } else {
+            ""
+        };
+        text(&[format!("mg {key}{binary}{flags}{seen}\r\n").as_bytes()])
+    }
+
+    fn meta_set(&mut self) -> Vec<Piece> {
+        let (key, binary) = self.meta_key();
+        let all = [
+            "F1",
+            "F4294967295",
+            "T0",
+            "T1000",
+            "T-1",
+            "MS",
+            "ME",
+            "MA",
+            "MP",
+            "MR",
+            "MX",
+            "M",
+            "I",
+            "q",
+            "k",
+            "Oxyz",
+            "Fx",
+            "z",
+        ];
+        let flags = without_key(self.shown_flags(&all, 5), binary);
+        let data = self.data();
+        let length = self.length(&data);
+        let head = format!("ms {key} {length}{binary}{flags}");
+        let tail = [b"\r\n", &data[..], b"\r\n"].concat();
+        if binary.is_empty() && self.chance(3) {
+            let age = self.random.below(3) as usize;
+            let head = Piece::Text(format!("{head} C").into_bytes());
+            return vec![head, Piece::Unique(key, age), Piece::Text(tail)];
+        }
+        text(&[head.as_bytes(), &tail])
+    }
+
+    fn meta_delete(&mut self) -> Vec<Piece> {
+        let (key, binary) = self.meta_key();
+        let flags = self.shown_flags(&["q", "I", "I", "T1000", "T0", "k", "Oq", "v"], 5);
+        let flags = without_key(flags, binary);
+        let head = format!("md {key}{binary}{flags}");
+        if binary.is_empty() && self.chance(3) {
+            let age = self.random.below(2) as usize;
+            let head = Piece::Text(format!("{head} C").into_bytes());
+            return vec![head, Piece::Unique(key, age), Piece::Text(b"\r\n".to_vec())];
+        }
+        text(&[head.as_bytes(), b"\r\n"])
+    }
+
+    fn meta_arithmetic(&mut self) -> Vec<Piece> {
+        let (key, binary) = self.meta_key();
+        let all = [
+            "v",
+            "v",
+            "t",
+            "c",
+            "k",
+            "q",
+            "N0",
+            "N1000",
+            "J5",
+            "J18446744073709551615",
+            "Jx",
+            "D2",
+            "D18446744073709551615",
+            "Dx",
+            "T0",
+            "T1000",
+            "MI",
+            "MD",
+            "M+",
+            "M-",
+            "MX",
+            "Oz",
+        ];
+        let flags = without_key(self.shown_flags(&all, 6), binary);
+        text(&[format!("ma {key}{binary}{flags}\r\n").as_bytes()])
+    }
+
+    /// Returns a line that is none, or hardly one.
+    fn odd(&mut self) -> Vec<Piece> {
+        let lines = [
+            "\r\n",
+            "x\r\n",
+            "bogus\r\n",
+            "get\r\n",
+            "gets \r\n",
+            "gat\r\n",
+            "set\r\n",
+            "set a\r\n",
+            "set a 0 0\r\n",
+            "incr a\r\n",
+            "incr a 1 2 3\r\n",
+            "delete\r\n",
+            "delete a 0 0 noreply\r\n",
+            "touch a\r\n",
+            "mg\r\n",
+            "ms\r\n",
+            "ms a\r\n",
+            "md\r\n",
+            "ma\r\n",
+            "mx a\r\n",
+            "mg a\n",
+            "get a\n",
+            " get a\r\n",
+            "get  a   b\r\n",
+            "GET a\r\n",
+            "verbosity\r\n",
+            "verbosity 1\r\n",
+            "verbosity 1 noreply\r\n",
+            "verbosity noreply\r\n",
+            "version noreply\r\n",
+            "cas a 0 0 1\r\n",
+            "flush_all x\r\n",
+            "mg a v v\r\n",
+            "mg a 1 2 3 4 5 6 7 8 9 0 a b c d e f g h i j\r\n",
+            "ms a 1 v v\r\nx\r\n",
+            "shutdown\r\n",
+            "add a 0 0 1 2 3\r\n",
+            "me\r\n",
+            "set a 0 0 3 noreply x\r\n",
+            "mg a Oabcdefghijklmnopqrstuvwxyzabcdefg\r\n",
+        ];
+        let line = self.pick(&lines);
+        text(&[line.as_bytes()])
+    }
+}
+
+/// Returns `flags` without that which shows the key, where it is written in base64: memcached shows
+/// it as whoever stored the item has written it.
+fn without_key(flags: String, binary: &str) -> String {
+    if binary.is_empty() { flags } else { flags.replace(" k", "") }
+}
+
+/// Returns whether `request` is arithmetic. Memcached counts in place only where no reply that
+/// waits to be sent refers to the item, so that it comes first in its round.
+fn is_arithmetic(request: &[Piece]) -> bool {
+    let Some(Piece::Text(text)) = request.first() else { return false };
+    [&b"incr "[..], b"decr ", b"ma "].iter().any(|verb| text.starts_with(verb))
+}
+
+fn text(parts: &[&[u8]]) -> Vec<Piece> {
+    vec![Piece::Text(parts.concat())]
+}
+
+fn seed_of_this_run() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
+}
+
+#[test]
+fn replies_equal_those_of_memcached() {
+    let commands = number("FOREBAY_MEMCACHED_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
+    let seed = number("FOREBAY_MEMCACHED_SEED").unwrap_or_else(seed_of_this_run);
+    println!("FOREBAY_MEMCACHED_SEED={seed}");
+    let (_server, our_port) = forebay(&[]);
+    // Its threads refer to items at times, which are then not counted in place.
+    let threads = ["-o", "no_lru_maintainer,no_lru_crawler"];
+    let (_peer, their_port) = memcached(&threads);
+    let (mut ours, mut theirs) = (Side::new(our_port), Side::new(their_port));
+    let mut draw = Draw { random: Prng::new(seed) };
+    let (mut done, mut next) = (0, None);
+    while done < commands {
+        let count = draw.random.below(ROUND_COMMANDS_MAX) + 1;
+        let mut lines: Vec<_> = next.take().into_iter().collect();
+        while lines.len() < count as usize && next.is_none() {
+            match draw.request() {
+                request if is_arithmetic(&request) && !lines.is_empty() => next = Some(request),
+                request => lines.push(request),
+            }
+        }
+        let count = lines.len() as u64;
+        let (found, expected) = (ours.ask(&lines), theirs.ask(&lines));
+        if found != expected {
+            let shown: String = lines.iter().map(|line| shown(line)).collect();
+            panic!(
+                "seed {seed}, after {done} requests:\n{shown}\nForebay:\n{}\nmemcached:\n{}",
+                marked(&found, &expected),
+                marked(&expected, &found)
+            );
+        }
+        done += count;
+    }
+    println!("{done} requests");
+}
+
+/// Returns `one` with a mark before each line that is another in `other`.
+fn marked(one: &str, other: &str) -> String {
+    let mut others = other.lines();
+    let mark = |line: &str| {
+        let is_same = others.next() == Some(line);
+        format!("{} {}\n", if is_same { ' ' } else { '>' }, &line[..line.len().min(120)])
+    };
+    one.lines().map(mark).collect()
+}
+
+fn shown(line: &[Piece]) -> String {
+    let mut text = String::new();
+    for piece in line {
+        match piece {
+            Piece::Text(bytes) => text += &bytes[..bytes.len().min(160)].escape_ascii().to_string(),
+            Piece::Unique(key, age) => text += &format!("<unique {age} of {key}>"),
+        }
+    }
+    text + "\n"
+}

@@ -1,0 +1,207 @@
+//! What clients of memcached and of Redis see of each other's data, and what becomes of items when
+//! the server starts again.
+
+use std::fs;
+
+use harness::{Connection, Kind, request};
+
+use super::{Wire, forebay, memcached};
+
+/// Returns the reply to a request of RESP as it is sent.
+fn ask(connection: &mut Connection, words: &[&str]) -> String {
+    String::from_utf8_lossy(&connection.ask(&request(words)).bytes).into_owned()
+}
+
+#[test]
+fn both_protocols_see_the_same_strings() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    assert_eq!(wire.ask(b"set lake 7 0 4\r\ndeep\r\n"), b"STORED\r\n");
+    assert_eq!(ask(&mut redis, &["GET", "lake"]), "$4\r\ndeep\r\n");
+    assert_eq!(ask(&mut redis, &["STRLEN", "lake"]), ":4\r\n");
+    assert_eq!(ask(&mut redis, &["OBJECT", "ENCODING", "lake"]), "$6\r\nembstr\r\n");
+    assert_eq!(ask(&mut redis, &["TYPE", "lake"]), "+string\r\n");
+    // What changes it makes a plain string of it, whose flags are 0.
+    assert_eq!(ask(&mut redis, &["APPEND", "lake", "er"]), ":6\r\n");
+    assert_eq!(wire.ask(b"get lake\r\n"), b"VALUE lake 0 6\r\ndeeper\r\nEND\r\n");
+    assert_eq!(ask(&mut redis, &["SET", "number", "41"]), "+OK\r\n");
+    assert_eq!(wire.ask(b"incr number 1\r\n"), b"42\r\n");
+    assert_eq!(ask(&mut redis, &["GET", "number"]), "$2\r\n42\r\n");
+    assert_eq!(ask(&mut redis, &["RPUSH", "list", "a"]), ":1\r\n");
+    assert_eq!(wire.ask(b"get list\r\nadd list 0 0 1\r\nx\r\n"), b"END\r\nNOT_STORED\r\n");
+    for setting in ["SETRANGE", "SETBIT"] {
+        assert_eq!(wire.ask(b"set lake 7 0 4\r\ndeep\r\n"), b"STORED\r\n");
+        ask(&mut redis, &[setting, "lake", "1", "1"]);
+        assert_eq!(ask(&mut redis, &["STRLEN", "lake"]), ":4\r\n", "{setting}");
+    }
+    assert_eq!(ask(&mut redis, &["COPY", "lake", "other"]), ":1\r\n");
+    assert_eq!(ask(&mut redis, &["STRLEN", "other"]), ":4\r\n");
+}
+
+#[test]
+fn unique_numbers_change_with_each_protocol() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    wire.ask(b"set lake 7 0 4\r\ndeep\r\n");
+    for change in [["SET", "lake", "deep"], ["APPEND", "lake", "x"], ["SET", "lake", "wide"]] {
+        let reply = wire.ask(b"gets lake\r\n");
+        let head = String::from_utf8(reply).unwrap();
+        let unique = head.lines().next().unwrap().split(' ').nth(4).unwrap().to_owned();
+        ask(&mut redis, &change);
+        let request = format!("cas lake 0 0 1 {unique}\r\ny\r\n");
+        assert_eq!(wire.ask(request.as_bytes()), b"EXISTS\r\n", "{change:?}");
+    }
+}
+
+#[test]
+fn items_survive_snapshots_and_logs() {
+    for keeps_log in [false, true] {
+        let folder = harness::TempFolder::new();
+        let path = folder.path().display().to_string();
+        let log = if keeps_log { "yes" } else { "no" };
+        let options = [("dir", &*path), ("appendonly", log), ("appendfsync", "always")];
+        let (server, port) = forebay(&options);
+        let mut wire = Wire::connect(port);
+        let value = "v".repeat(9_000);
+        wire.ask(b"set lake 7 0 4\r\ndeep\r\nset kept 9 100000 2\r\nok\r\n");
+        wire.ask(format!("set large 5 0 {}\r\n{value}\r\n", value.len()).as_bytes());
+        wire.ask(b"ms old 2 F3\r\nab\r\nmd old I\r\n");
+        let requests = b"gets lake kept large old\r\nmg old k c f\r\n";
+        let before = wire.ask(requests);
+        if !keeps_log {
+            assert_eq!(ask(&mut server.tcp(), &["SAVE"]), "+OK\r\n");
+        }
+        drop(server);
+        let (_server, port) = forebay(&options);
+        // Who was told to make one anew is forgotten, so that another is told.
+        let after = Wire::connect(port).ask(requests);
+        assert!(before.ends_with(b"X W\r\n"), "{}", before.escape_ascii());
+        assert!(after == before, "{}", after.escape_ascii());
+    }
+}
+
+#[test]
+fn a_snapshot_with_items_is_one_for_redis_too() {
+    let (server, port) = forebay(&[("rdb-export-version", "10")]);
+    let mut wire = Wire::connect(port);
+    wire.ask(b"set lake 7 0 4\r\ndeep\r\n");
+    assert_eq!(ask(&mut server.tcp(), &["SAVE"]), "+OK\r\n");
+    let file = fs::read(server.folder().join("dump.rdb")).expect("it was saved");
+    let redis = harness::Launch::new(Kind::Redis);
+    let folder = harness::TempFolder::new();
+    fs::write(folder.join("dump.rdb"), file).unwrap();
+    let redis = redis.option("dir", &folder.path().display().to_string()).start();
+    assert_eq!(ask(&mut redis.tcp(), &["GET", "lake"]), "$4\r\ndeep\r\n");
+}
+
+#[test]
+fn a_database_of_its_own_keeps_them_apart() {
+    let (server, port) = forebay(&[("memcached-database", "3")]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    wire.ask(b"set lake 0 0 4\r\ndeep\r\n");
+    assert_eq!(ask(&mut redis, &["EXISTS", "lake"]), ":0\r\n");
+    assert_eq!(ask(&mut redis, &["SET", "other", "1"]), "+OK\r\n");
+    assert_eq!(wire.ask(b"flush_all\r\nget lake\r\n"), b"OK\r\nEND\r\n");
+    assert_eq!(ask(&mut redis, &["EXISTS", "other"]), ":1\r\n");
+}
+
+#[test]
+fn who_has_not_authenticated_does_nothing() {
+    let folder = harness::TempFolder::new();
+    let users = folder.join("users");
+    fs::write(&users, "ann:secret\n").unwrap();
+    let path = users.display().to_string();
+    let (_server, port) = forebay(&[("memcached-auth-file", &path)]);
+    let (_peer, their_port) = memcached(&["-Y", &path]);
+    for port in [port, their_port] {
+        let mut wire = Wire::connect(port);
+        for (request, reply) in [
+            ("get lake\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+            ("set x 0 0 9\r\nann wrong\r\n", "CLIENT_ERROR authentication failure\r\n"),
+            ("set x 0 0 10\r\nann secret\r\n", "STORED\r\n"),
+            ("set lake 0 0 1\r\nd\r\n", "STORED\r\n"),
+            ("get lake\r\n", "VALUE lake 0 1\r\nd\r\nEND\r\n"),
+        ] {
+            wire.send(request.as_bytes());
+            assert_eq!(wire.until(reply.as_bytes()), b"", "{request:?}");
+        }
+    }
+    let (_server, port) = forebay(&[("requirepass", "deep")]);
+    let mut wire = Wire::connect(port);
+    wire.send(b"get lake\r\nset x 0 0 12\r\ndefault deep\r\nget lake\r\nmn\r\n");
+    let expected = b"CLIENT_ERROR unauthenticated\r\nSTORED\r\nEND\r\n";
+    assert_eq!(wire.until(b"MN\r\n"), expected);
+}
+
+#[test]
+fn long_lines_and_other_protocols_end_the_session() {
+    let (_server, port) = forebay(&[]);
+    for (input, expected) in [
+        (&b"\x80\x00\x00\x03foo"[..], &b"SERVER_ERROR the binary protocol"[..]),
+        (&[b'x'; 3000], b""),
+        (b"GET / HTTP/1.1\r\n", b""),
+        (b"quit\r\nget a\r\n", b""),
+    ] {
+        let mut wire = Wire::connect(port);
+        wire.send(input);
+        let rest = wire.rest();
+        assert!(rest.starts_with(expected), "{}", rest.escape_ascii());
+        assert!(!expected.is_empty() || rest.is_empty(), "{}", rest.escape_ascii());
+    }
+    // A retrieval may be long.
+    let mut wire = Wire::connect(port);
+    let line = format!("get{}\r\n", " key".repeat(20_000));
+    assert_eq!(wire.ask(line.as_bytes()), b"END\r\n");
+}
+
+#[test]
+fn too_large_values_are_refused_and_take_the_old_ones_along() {
+    let (_server, our_port) = forebay(&[]);
+    let (_peer, their_port) = memcached(&[]);
+    for port in [our_port, their_port] {
+        let mut wire = Wire::connect(port);
+        for length in [1_048_516_usize, 1_048_517, 1_048_518, 1_048_576] {
+            let value = "v".repeat(length);
+            wire.ask(b"set k 0 0 1\r\nx\r\n");
+            let reply = wire.ask(format!("set k 0 0 {length}\r\n{value}\r\n").as_bytes());
+            let is_stored = length < 1_048_517;
+            let expected: &[u8] = match is_stored {
+                true => b"STORED\r\n",
+                false => b"SERVER_ERROR object too large for cache\r\n",
+            };
+            assert_eq!(reply, expected, "{length} at {port}, Forebay is {our_port}");
+            assert_eq!(wire.ask(b"get k\r\n").len() > 5, is_stored, "{length}");
+        }
+    }
+}
+
+#[test]
+fn a_pause_leaves_requests_as_they_were() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    wire.ask(b"set a 0 0 1\r\n1\r\nset c 0 0 1\r\n3\r\n");
+    assert_eq!(ask(&mut redis, &["CLIENT", "PAUSE", "100000", "WRITE"]), "+OK\r\n");
+    wire.send(b"gat 0 a c\r\nmg YQ== b v k\r\nset d 0 0 2 noreply\r\nxy\r\nget a b c\r\nmn\r\n");
+    let blocked = || ask(&mut server.tcp(), &["CLIENT", "LIST"]).contains("cmd=memcached|gat");
+    harness::poll("the session to wait", || blocked().then_some(()));
+    assert_eq!(ask(&mut redis, &["CLIENT", "UNPAUSE"]), "+OK\r\n");
+    let values = "VALUE a 0 1\r\n1\r\nVALUE c 0 1\r\n3\r\nEND\r\n";
+    let expected = format!("{values}VA 1 kYQ== b\r\n1\r\n{values}");
+    assert_eq!(String::from_utf8(wire.until(b"MN\r\n")).unwrap(), expected);
+    assert_eq!(wire.ask(b"get d\r\n"), b"VALUE d 0 2\r\nxy\r\nEND\r\n");
+}
+
+#[test]
+fn one_sided_readers_see_the_value_alone() {
+    let (server, port) = forebay(&[]);
+    let mut wire = Wire::connect(port);
+    let large = "v".repeat(100_000);
+    wire.ask(b"set lake 7 0 4\r\ndeep\r\n");
+    wire.ask(format!("set large 5 0 {}\r\n{large}\r\n", large.len()).as_bytes());
+    let attached = client::Attached::connect(server.socket(), None).expect("it is attached");
+    for (key, expected) in [("lake", "deep"), ("large", &large)] {
+        let mut value = Vec::new();
+        assert!(attached.get(key.as_bytes(), &mut value).expect("it is read"));
+        assert_eq!(value, expected.as_bytes(), "{key}");
+    }
+}
