@@ -239,7 +239,7 @@ impl Applier {
             random: Cell::from_mut(&mut random),
             database_count: keyspace.database_count(),
             memory_policy: MemoryPolicy::Reserved { overshoot_bytes_max: u64::MAX },
-            copies_unlocked: false,
+            prepares: false,
             reply_bytes_max: usize::MAX,
             hasher: keyspace.hasher(),
             admits_writes: true,

@@ -244,8 +244,12 @@ impl CommandCounts {
 
 /// Returns with how many arguments at most `command` is brief: with any where it looks at one key
 /// or at the session in constant time, with the fewest where its time grows with them and no faster
-/// than the logarithm of what the key holds; where it grows faster, the row says so.
+/// than the logarithm of what the key holds; where it grows faster, the row says so. One that asks
+/// for time of its own where it takes long is brief otherwise.
 fn brief_arguments_max(command: &Command) -> usize {
+    if command.asks_for_time {
+        return usize::MAX;
+    }
     let is_small = match command.handler {
         Handler::Read(_) | Handler::Write(_) => command.only_key().is_some(),
         Handler::Session(_) => command.is(Flags::FAST),
@@ -303,7 +307,8 @@ mod tests {
     #[test]
     fn brief_commands_are_those_of_one_key_that_do_little() {
         let command_stats = CommandStats::new();
-        let of_any = ["get", "set", "incr", "ping"].map(|name| (name, usize::MAX));
+        let of_any = ["get", "set", "incr", "ping", "rename", "renamenx", "move"]
+            .map(|name| (name, usize::MAX));
         let of_few = [("hset", 4), ("sadd", 3), ("zadd", 4), ("lpop", 2)];
         let of_none = [
             "exists",
@@ -316,7 +321,7 @@ mod tests {
             "xautoclaim",
             "xsetid",
             "digest",
-            "move",
+            "copy",
         ];
         for (name, most) in of_any.into_iter().chain(of_few).chain(of_none.map(|name| (name, 0))) {
             let command = command::lookup(name.as_bytes()).unwrap();

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Brief are commands of one key in constant time, and those whose time grows with their arguments
-//! while they have the fewest: HSET of one field.
+//! while they have the fewest: HSET of one field. RENAME and MOVE are, of a value that is not long;
+//! with a long one they ask for time of their own before they begin.
 //!
 //! A brief command is timed by itself too when it is the only one of its batch, when the batch is
 //! large, within EXEC, when it waits for a shard or for memory, and when the limit from which

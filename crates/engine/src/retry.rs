@@ -35,9 +35,9 @@ pub(crate) struct Retries {
     /// How many there were.
     pub count: u32,
     shard_retries: u32,
-    /// Long copies have been made while nothing was locked: values that others change after that
-    /// are copied under the locks.
-    pub has_copied_unlocked: bool,
+    /// What takes long has been prepared for, and is not asked for again: a value that others
+    /// change after it was copied while nothing was locked is copied under the locks.
+    pub is_prepared: bool,
     /// The command can do without what it has asked for.
     pub is_optional: bool,
     /// A copy is on offer that is of no use after the command.
@@ -161,12 +161,17 @@ impl Runner<'_, '_, '_, '_> {
             Need::Reserve(bytes) => self.sparing(command, args, |keyspace, context| {
                 keyspace.reserve_private(bytes, context).ok()
             }),
+            Need::TimeAlone => {
+                self.retries.is_prepared = true;
+                self.command_timer.time_alone_from_now(self.execution);
+                Ok(())
+            }
             Need::Owned => {
-                self.retries.has_copied_unlocked = true;
+                self.retries.is_prepared = true;
                 self.materialize_unlocked(command, args)
             }
             Need::Copied { offset, length, is_copied } => {
-                (self.retries.has_copied_unlocked, self.retries.has_copy) = (true, true);
+                (self.retries.is_prepared, self.retries.has_copy) = (true, true);
                 self.offer_copy(command, args, (offset, length), is_copied)
             }
             Need::PartialUploadCopy(copy) => {

@@ -364,7 +364,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             return;
         }
         self.unlock();
-        let guard = self.guard.insert(self.keyspace.lock_keys(keys));
+        let (command_timer, execution) = (&mut self.command_timer, &*self.execution);
+        let mut has_waited = false;
+        // The time that it waits for other threads is this command's alone.
+        let waits = || {
+            if !std::mem::replace(&mut has_waited, true) {
+                command_timer.time_alone_from_now(execution);
+            }
+        };
+        let guard = self.guard.insert(self.keyspace.lock_keys_or_notify(keys, waits));
         guard.prefetch(keys, self.session.state.database);
     }
 
@@ -508,9 +516,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if let Some(block) = self.session.offer.take() {
             guard.offer(block);
         }
-        let copies_unlocked = !self.retries.has_copied_unlocked;
-        let result =
-            self.attempt(command, handler, MemoryPolicy::Evict, copies_unlocked, args, reply);
+        let prepares = !self.retries.is_prepared;
+        let result = self.attempt(command, handler, MemoryPolicy::Evict, prepares, args, reply);
         let guard = self.guard.as_mut().expect("an attempt keeps it");
         if has_offer {
             self.session.offer = guard.take_back();
@@ -529,20 +536,14 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         command: &Command,
         handler: WriteHandler,
         memory_policy: MemoryPolicy,
-        copies_unlocked: bool,
+        prepares: bool,
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         let caller = Caller::of(&self.session.state);
         let guard = self.guard.as_mut().expect("the caller has locked it");
-        let mut context = write_context(
-            guard,
-            self.keyspace,
-            self.execution,
-            caller,
-            memory_policy,
-            copies_unlocked,
-        );
+        let mut context =
+            write_context(guard, self.keyspace, self.execution, caller, memory_policy, prepares);
         if self.keyspace.has_adopted() && command.uses_values(args.request()) {
             context.own(args.keys())?;
         }
@@ -580,8 +581,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         guard.begin_atomic();
         guard.limit_overshoot(0, false);
         let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
-        let copies_unlocked = !self.retries.has_copied_unlocked;
-        let result = self.attempt(command, handler, memory_policy, copies_unlocked, args, reply);
+        let prepares = !self.retries.is_prepared;
+        let result = self.attempt(command, handler, memory_policy, prepares, args, reply);
         self.settle_expired(args.keys());
         match &result {
             // One that waits registers under the guard under which it looked.
@@ -768,7 +769,7 @@ pub(crate) fn write_context<'g>(
     execution: &'g mut ExecutionContext<'_>,
     caller: Caller,
     memory_policy: MemoryPolicy,
-    copies_unlocked: bool,
+    prepares: bool,
 ) -> WriteContext<'g> {
     let arena = keyspace.arena();
     WriteContext {
@@ -777,7 +778,7 @@ pub(crate) fn write_context<'g>(
         random: Cell::from_mut(&mut execution.random),
         database_count: keyspace.database_count(),
         memory_policy,
-        copies_unlocked,
+        prepares,
         reply_bytes_max: usize::MAX,
         hasher: keyspace.hasher(),
         admits_writes: !keyspace.admission().stops_all(),

@@ -181,13 +181,19 @@ impl<'k> Guard<'k> {
     /// Locks `shards`, which are few and in ascending order. Here and in [`Guard::many`] several
     /// locks are taken, in the same order: the proof that no two guards wait for each other.
     #[inline]
-    pub(crate) fn few(keyspace: &'k Keyspace, shards: &[ShardIndex]) -> Guard<'k> {
+    pub(crate) fn few(
+        keyspace: &'k Keyspace,
+        shards: &[ShardIndex],
+        mut waits: impl FnMut(),
+    ) -> Guard<'k> {
         assert!(shards.len() <= FEW_MAX, "they are few");
         assert!(shards.is_sorted_by(|a, b| a < b), "locks are taken in ascending order");
         #[cfg(debug_assertions)]
         let only = only_guard::Token::new();
-        // From the first element on.
-        let locked = |position| shards.get(position).map(|shard| keyspace.acquire(*shard));
+        // `from_fn` calls it in ascending order.
+        let locked = |position| {
+            shards.get(position).map(|shard| keyspace.acquire_or_notify(*shard, &mut waits))
+        };
         Guard {
             keyspace,
             held: Held::Few(Few { guards: std::array::from_fn(locked) }),
@@ -197,14 +203,15 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// Locks the shards of `keys`, without memory for their list where they are few.
+    /// Locks the shards of `keys`, without memory for their list where they are few, and calls
+    /// `waits` before it waits for another thread.
     #[inline]
-    pub(crate) fn keys(keyspace: &'k Keyspace, keys: &[Key<'_>]) -> Guard<'k> {
+    pub(crate) fn keys(keyspace: &'k Keyspace, keys: &[Key<'_>], waits: impl FnMut()) -> Guard<'k> {
         if let [one, other] = keys {
             return match one.shard.cmp(&other.shard) {
-                Ordering::Less => Guard::few(keyspace, &[one.shard, other.shard]),
-                Ordering::Equal => keyspace.lock(one.shard),
-                Ordering::Greater => Guard::few(keyspace, &[other.shard, one.shard]),
+                Ordering::Less => Guard::few(keyspace, &[one.shard, other.shard], waits),
+                Ordering::Equal => keyspace.lock_or_notify(one.shard, waits),
+                Ordering::Greater => Guard::few(keyspace, &[other.shard, one.shard], waits),
             };
         }
         let mut few = [ShardIndex(0); FEW_MAX];
@@ -214,7 +221,7 @@ impl<'k> Guard<'k> {
             if count == FEW_MAX {
                 let mut shards = ShardSet::new();
                 keys.iter().for_each(|key| shards.insert(key.shard));
-                return Guard::many(keyspace, &shards);
+                return Guard::many(keyspace, &shards, waits);
             }
             few.copy_within(position..count, position + 1);
             few[position] = key.shard;
@@ -222,9 +229,9 @@ impl<'k> Guard<'k> {
         }
         match &few[..count] {
             // A request that counts its keys wrong is refused under any guard.
-            [] => keyspace.lock(ShardIndex(0)),
-            [only] => keyspace.lock(*only),
-            few => Guard::few(keyspace, few),
+            [] => keyspace.lock_or_notify(ShardIndex(0), waits),
+            [only] => keyspace.lock_or_notify(*only, waits),
+            few => Guard::few(keyspace, few, waits),
         }
     }
 
@@ -239,13 +246,18 @@ impl<'k> Guard<'k> {
         }
         match &few[..count] {
             [only] => keyspace.lock(*only),
-            few if members.next().is_none() => Guard::few(keyspace, few),
-            _ => Guard::many(keyspace, shards),
+            few if members.next().is_none() => Guard::few(keyspace, few, || {}),
+            _ => Guard::many(keyspace, shards, || {}),
         }
     }
 
-    /// Locks `shards` in ascending order, whatever their number.
-    pub(crate) fn many(keyspace: &'k Keyspace, shards: &ShardSet) -> Guard<'k> {
+    /// Locks `shards` in ascending order, whatever their number, and calls `waits` before it waits
+    /// for another thread.
+    pub(crate) fn many(
+        keyspace: &'k Keyspace,
+        shards: &ShardSet,
+        mut waits: impl FnMut(),
+    ) -> Guard<'k> {
         let mut many = Many {
             guards: Vec::with_capacity(shards.len()),
             positions: vec![0; keyspace.shard_count()],
@@ -253,7 +265,7 @@ impl<'k> Guard<'k> {
         #[cfg(debug_assertions)]
         let only = only_guard::Token::new();
         for shard in shards.iter() {
-            many.guards.push(keyspace.acquire(shard));
+            many.guards.push(keyspace.acquire_or_notify(shard, &mut waits));
             many.positions[shard.position()] = many.guards.len() as u16;
         }
         Guard {

@@ -150,21 +150,20 @@ impl Keyspace {
     /// other guard.
     #[inline]
     pub fn lock_or_notify(&self, shard: ShardIndex, waits: impl FnOnce()) -> Guard<'_> {
-        let held = match self.shards[shard.position()].shard.try_lock() {
-            Ok(held) => held,
-            Err(_) => {
-                waits();
-                self.acquire(shard)
-            }
-        };
-        Guard::one(self, held)
+        Guard::one(self, self.acquire_or_notify(shard, waits))
     }
 
     /// Locks the shards of `keys`, or any one where there are none: what counts its keys wrong is
     /// refused under it. The caller holds no other guard.
     #[inline]
     pub fn lock_keys(&self, keys: &[Key<'_>]) -> Guard<'_> {
-        Guard::keys(self, keys)
+        Guard::keys(self, keys, || {})
+    }
+
+    /// As [`Keyspace::lock_keys`], and calls `waits` each time before it waits for another thread.
+    #[inline]
+    pub fn lock_keys_or_notify(&self, keys: &[Key<'_>], waits: impl FnMut()) -> Guard<'_> {
+        Guard::keys(self, keys, waits)
     }
 
     /// Locks `shards`, which are not empty. The caller holds no other guard.
@@ -176,7 +175,7 @@ impl Keyspace {
     /// Locks all shards: the gate for what concerns the whole keyspace. The caller holds no other
     /// guard. See docs/decisions/0002-gate.md for its cost.
     pub fn lock_all(&self) -> Guard<'_> {
-        Guard::many(self, &ShardSet::first(self.shard_count()))
+        Guard::many(self, &ShardSet::first(self.shard_count()), || {})
     }
 
     /// Asks the cache for the part of the index where `key` would be. Does nothing while somebody
@@ -307,6 +306,22 @@ impl Keyspace {
     /// Starts all counters anew.
     pub fn reset_counters(&self) {
         *self.counters_from() = self.counters_since_start();
+    }
+
+    /// Locks one shard, and calls `waits` first where another thread holds it.
+    #[inline]
+    pub(crate) fn acquire_or_notify(
+        &self,
+        shard: ShardIndex,
+        waits: impl FnOnce(),
+    ) -> MutexGuard<'_, Shard> {
+        match self.shards[shard.position()].shard.try_lock() {
+            Ok(held) => held,
+            Err(_) => {
+                waits();
+                self.acquire(shard)
+            }
+        }
     }
 
     /// Locks one shard, waiting for it: the only place that waits.

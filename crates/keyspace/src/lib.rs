@@ -105,7 +105,7 @@ pub use policy::Advice as CacheAdvice;
 pub use published::{Counters, DatabaseCounts};
 pub use rdb::Version as ExportVersion;
 pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
-pub use relocate::Renamed;
+pub use relocate::{MoveTerms, Moved};
 pub use restore::{RestoreError, Restored};
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};

@@ -4,7 +4,7 @@
 //! collection; other values are copied. No client sees an intermediate state: the locks are held,
 //! and readers in other processes are kept out of both tables.
 
-use arena::{AccessMark, Encoding, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
+use arena::{AccessMark, Encoding, Entry, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 use collections::{Collection, Compact};
 use effects::{Cause, Effect, EventClass};
@@ -33,15 +33,30 @@ struct MovedValue {
     mark: AccessMark,
 }
 
-/// What became of a key that was to become another.
+/// What became of a value that was to be at another key, or in another database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renamed {
-    /// It is the other one now.
+pub enum Moved {
+    /// It is there now.
     Done,
-    /// It is not there.
+    /// There is none.
     NoSource,
-    /// The other one is there, and was not to be replaced.
+    /// Another one is there, which was not to be replaced.
     TargetTaken,
+    /// It is a long one, and was not to be moved.
+    IsLong,
+}
+
+/// What may be done to move a value.
+#[derive(Clone, Copy, Debug)]
+pub struct MoveTerms {
+    /// What is at the other place may be replaced.
+    pub may_replace: bool,
+    /// A string may be moved that is too long for a slab page: it may have to be copied.
+    pub may_be_long: bool,
+}
+
+impl MoveTerms {
+    const ANY: MoveTerms = MoveTerms { may_replace: true, may_be_long: true };
 }
 
 enum Value {
@@ -87,46 +102,23 @@ impl WriteView<'_> {
     /// # Errors
     /// NeedRoom before any change.
     pub fn rename(&mut self, source: &Key<'_>, target: &Key<'_>) -> Result<bool, NeedRoom> {
-        Ok(self.rename_as(source, target, true)? == Renamed::Done)
+        Ok(self.rename_on(MoveTerms::ANY, source, target)? == Moved::Done)
     }
 
-    /// As [`WriteView::rename`], where `target` is not there; else nothing changes.
+    /// As [`WriteView::rename`], where `terms` allow it; else nothing changes.
     ///
     /// # Errors
     /// NeedRoom before any change.
-    pub fn rename_to_free(
+    pub fn rename_on(
         &mut self,
+        terms: MoveTerms,
         source: &Key<'_>,
         target: &Key<'_>,
-    ) -> Result<Renamed, NeedRoom> {
-        self.rename_as(source, target, false)
-    }
-
-    fn rename_as(
-        &mut self,
-        source: &Key<'_>,
-        target: &Key<'_>,
-        may_replace: bool,
-    ) -> Result<Renamed, NeedRoom> {
+    ) -> Result<Moved, NeedRoom> {
         let database = self.database();
         let effect = Effect::Rename { source: source.bytes, target: target.bytes };
         let [source, target] = [source, target].map(|key| KeyLocation { database, key });
-        if self.recorder.is_atomic()
-            && source.key.shard != target.key.shard
-            && let Some(renamed) = self.move_entry(source, target, effect, may_replace)?
-        {
-            return Ok(renamed);
-        }
-        if !may_replace {
-            if self.entry(source.key).is_none() {
-                return Ok(Renamed::NoSource);
-            }
-            if self.contains(target.key) {
-                return Ok(Renamed::TargetTaken);
-            }
-        }
-        let was_there = self.move_value(source, target, effect)?;
-        Ok(if was_there { Renamed::Done } else { Renamed::NoSource })
+        self.relocate(terms, source, target, effect)
     }
 
     /// Takes `key` to `database`, another one, in place of what it is there. Returns whether it was
@@ -135,9 +127,51 @@ impl WriteView<'_> {
     /// # Errors
     /// NeedRoom before any change.
     pub fn move_to(&mut self, key: &Key<'_>, database: DatabaseIndex) -> Result<bool, NeedRoom> {
+        Ok(self.move_on(MoveTerms::ANY, key, database)? == Moved::Done)
+    }
+
+    /// As [`WriteView::move_to`], where `terms` allow it; else nothing changes.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn move_on(
+        &mut self,
+        terms: MoveTerms,
+        key: &Key<'_>,
+        database: DatabaseIndex,
+    ) -> Result<Moved, NeedRoom> {
         let effect = Effect::Move { key: key.bytes, database };
         let source = KeyLocation { database: self.database(), key };
-        self.move_value(source, KeyLocation { database, key }, effect)
+        self.relocate(terms, source, KeyLocation { database, key }, effect)
+    }
+
+    fn relocate(
+        &mut self,
+        terms: MoveTerms,
+        source: KeyLocation<'_>,
+        target: KeyLocation<'_>,
+        effect: Effect<'_>,
+    ) -> Result<Moved, NeedRoom> {
+        let has_two_tables =
+            source.key.shard != target.key.shard || source.database != target.database;
+        if has_two_tables
+            && let Some(moved) = self.move_entry(terms.may_replace, source, target, effect)?
+        {
+            return Ok(moved);
+        }
+        if !terms.may_replace && self.at(target).live(target.key).is_some() {
+            let is_there = self.at(source).live(source.key).is_some();
+            return Ok(if is_there { Moved::TargetTaken } else { Moved::NoSource });
+        }
+        if !terms.may_be_long {
+            let mut writer = self.at(source);
+            let Some(id) = writer.live(source.key) else { return Ok(Moved::NoSource) };
+            if is_long(&writer.part().table.entry(id)) {
+                return Ok(Moved::IsLong);
+            }
+        }
+        let was_there = self.move_value(source, target, effect)?;
+        Ok(if was_there { Moved::Done } else { Moved::NoSource })
     }
 
     /// Makes `target` of `database` what `source` is, in place of what it was. Returns whether
@@ -188,19 +222,18 @@ impl WriteView<'_> {
         self.writer_in(location.database, location.key)
     }
 
-    /// As [`WriteView::move_value`], to another shard within an atomic record, of a value that lies
-    /// in a slab page: what happens to the one table moves nothing in the other, so that each key
-    /// is looked up once. `None` where the value is another one; nothing but an expired key is gone
-    /// then.
+    /// As [`WriteView::move_value`], to another table, of a value that lies in a slab page: what
+    /// happens to the one table moves nothing in the other, so that each place is looked up once.
+    /// `None` where the value is another one; nothing but an expired key is gone then.
     fn move_entry(
         &mut self,
+        may_replace: bool,
         source: KeyLocation<'_>,
         target: KeyLocation<'_>,
         effect: Effect<'_>,
-        may_replace: bool,
-    ) -> Result<Option<Renamed>, NeedRoom> {
+    ) -> Result<Option<Moved>, NeedRoom> {
         let mut writer = self.at(source);
-        let Some(id) = writer.live(source.key) else { return Ok(Some(Renamed::NoSource)) };
+        let Some(id) = writer.live(source.key) else { return Ok(Some(Moved::NoSource)) };
         let entry = writer.part().table.entry(id);
         if entry.header().is_large() || handle_of(&entry).is_some() {
             return Ok(None);
@@ -212,15 +245,39 @@ impl WriteView<'_> {
         let mut writer = self.at(target);
         let found = writer.live(target.key);
         if found.is_some() && !may_replace {
-            return Ok(Some(Renamed::TargetTaken));
+            return Ok(Some(Moved::TargetTaken));
         }
-        writer.store_moved(target.key, found, &mut moved)?;
-        writer.notify_watchers(target.key, true);
+        self.hidden(source, target, |view| {
+            view.at(target).store_moved(target.key, found, &mut moved)?;
+            view.at(source).drop_entry_at(source.key, id, bytes);
+            Ok(())
+        })?;
+        self.at(target).notify_watchers(target.key, true);
         let mut writer = self.at(source);
-        writer.drop_entry_at(source.key, id, bytes);
         writer.emit(EventClass::Generic, effect);
         writer.notify_watchers(source.key, false);
-        Ok(Some(Renamed::Done))
+        Ok(Some(Moved::Done))
+    }
+
+    /// Runs `change`, of the tables of both places, while readers in other processes see neither
+    /// table; within an atomic record they see none before its end anyway.
+    #[inline]
+    fn hidden(
+        &mut self,
+        source: KeyLocation<'_>,
+        target: KeyLocation<'_>,
+        change: impl FnOnce(&mut Self) -> Result<(), NeedRoom>,
+    ) -> Result<(), NeedRoom> {
+        let writer = self.at(target);
+        writer.shard.ensure_database(target.database, writer.recorder)?;
+        if self.recorder.is_atomic() {
+            return change(self);
+        }
+        let locations = [source, target];
+        locations.iter().for_each(|location| self.at(*location).shard.hide(location.database));
+        let result = change(self);
+        locations.iter().for_each(|location| self.at(*location).shard.show(location.database));
+        result
     }
 
     /// Gives what `source` holds to `target`.
@@ -239,18 +296,7 @@ impl WriteView<'_> {
         let mut writer = self.at(source);
         let id = writer.live(source.key).expect("it was there just now");
         writer.mark_used(source.key, id);
-        let writer = self.at(target);
-        writer.shard.ensure_database(target.database, writer.recorder)?;
-        let is_alone = !self.recorder.is_atomic();
-        let locations = [source, target];
-        if is_alone {
-            locations.iter().for_each(|location| self.at(*location).shard.hide(location.database));
-        }
-        let result = self.move_value_hidden(source, id, target);
-        if is_alone {
-            locations.iter().for_each(|location| self.at(*location).shard.show(location.database));
-        }
-        result?;
+        self.hidden(source, target, |view| view.move_value_hidden(source, id, target))?;
         let mut writer = self.at(source);
         writer.emit(EventClass::Generic, effect);
         writer.notify_watchers(source.key, false);
@@ -267,7 +313,7 @@ impl WriteView<'_> {
     ) -> Result<(), NeedRoom> {
         let mut writer = self.at(source);
         let entry = writer.part().table.entry(id);
-        let may_stay = entry.header().is_large() && handle_of(&entry).is_none();
+        let may_stay = is_long(&entry);
         if may_stay && self.adopt(source, target)? {
             return Ok(());
         }
@@ -319,6 +365,11 @@ impl WriteView<'_> {
         writer.shard.settle(source.database);
         Ok(true)
     }
+}
+
+/// Returns whether `entry` holds a string that is too long for a slab page.
+fn is_long(entry: &Entry<'_>) -> bool {
+    entry.header().is_large() && handle_of(entry).is_none()
 }
 
 impl KeyWriter<'_> {

@@ -1,5 +1,7 @@
 //! MOVE: a key goes to another database.
 
+use keyspace::Moved;
+
 use crate::parse::database_number::database_argument;
 use crate::prelude::*;
 
@@ -20,7 +22,7 @@ pub(super) static MOVE: Command = Command {
         > GET lake\n(nil)\n\
         > SELECT 1\nOK\n\
         > GET lake\n\"deep\"",
-    is_timed_alone: true,
+    asks_for_time: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };
@@ -31,8 +33,10 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     if database == cx.view.database() {
         return Err(SAME.into());
     }
-    let is_free = cx.view.contains(key) && !cx.view.contains_in(database, key);
-    let is_moved = is_free && cx.view.move_to(key, database)?;
-    reply.integer(i64::from(is_moved));
+    let moved = cx.view.move_on(cx.move_terms(false), key, database)?;
+    if moved == Moved::IsLong {
+        return Err(Need::TimeAlone.into());
+    }
+    reply.integer(i64::from(moved == Moved::Done));
     Ok(())
 }

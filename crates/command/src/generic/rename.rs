@@ -1,5 +1,7 @@
 //! RENAME: another key for a value.
 
+use keyspace::Moved;
+
 use crate::prelude::*;
 
 pub(super) static RENAME: Command = Command {
@@ -17,19 +19,22 @@ pub(super) static RENAME: Command = Command {
         > RENAME lake hill\nOK\n\
         > MGET lake hill\n1) (nil)\n2) \"deep\"\n\
         > RENAME lake hill\n(error) ERR no such key",
+    asks_for_time: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
-    let was_there = match source.bytes == target.bytes {
-        true => cx.view.entry(source).is_some(),
-        false => cx.view.rename(source, target)?,
+    let renamed = match source.bytes == target.bytes {
+        true if cx.view.entry(source).is_none() => Moved::NoSource,
+        true => Moved::Done,
+        false => cx.view.rename_on(cx.move_terms(true), source, target)?,
     };
-    if !was_there {
-        return Err(CommandError::NO_SUCH_KEY.into());
+    match renamed {
+        Moved::IsLong => return Err(Need::TimeAlone.into()),
+        Moved::NoSource => return Err(CommandError::NO_SUCH_KEY.into()),
+        Moved::Done | Moved::TargetTaken => reply.ok(),
     }
-    reply.ok();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! RENAMENX: another key for a value, if it is free.
 
-use keyspace::Renamed;
+use keyspace::Moved;
 
 use crate::prelude::*;
 
@@ -24,6 +24,7 @@ pub(super) static RENAMENX: Command = Command {
         > RENAMENX lake hill\n(integer) 0\n\
         > RENAMENX lake river\n(integer) 1\n\
         > GET river\n\"deep\"",
+    asks_for_time: true,
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };
@@ -31,14 +32,15 @@ pub(super) static RENAMENX: Command = Command {
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
     let renamed = match source.bytes == target.bytes {
-        true if cx.view.entry(source).is_none() => Renamed::NoSource,
+        true if cx.view.entry(source).is_none() => Moved::NoSource,
         // A key is never free for itself.
-        true => Renamed::TargetTaken,
-        false => cx.view.rename_to_free(source, target)?,
+        true => Moved::TargetTaken,
+        false => cx.view.rename_on(cx.move_terms(false), source, target)?,
     };
-    if renamed == Renamed::NoSource {
-        return Err(CommandError::NO_SUCH_KEY.into());
+    match renamed {
+        Moved::IsLong => return Err(Need::TimeAlone.into()),
+        Moved::NoSource => return Err(CommandError::NO_SUCH_KEY.into()),
+        Moved::Done | Moved::TargetTaken => reply.integer(i64::from(renamed == Moved::Done)),
     }
-    reply.integer(i64::from(renamed == Renamed::Done));
     Ok(())
 }

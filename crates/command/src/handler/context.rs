@@ -4,7 +4,9 @@ use std::cell::Cell;
 
 use base::prng::Prng;
 use base::{Key, KeyHasher, Lsn, UnixMs};
-use keyspace::{Access, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType};
+use keyspace::{
+    Access, MoveTerms, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType,
+};
 
 use crate::handler::error::CommandError;
 use crate::handler::outcome::{Need, Unfinished};
@@ -36,8 +38,9 @@ pub struct WriteContext<'c> {
     pub database_count: usize,
     /// How it comes by the room that its request does not bring.
     pub memory_policy: MemoryPolicy,
-    /// Whether the engine makes long copies while no shard is held, where it is asked to.
-    pub copies_unlocked: bool,
+    /// Whether the engine prepares for what takes long, where it is asked to: it makes long copies
+    /// while no shard is held, and times the command by itself.
+    pub prepares: bool,
     /// The most bytes of a reply that others than the session may make for it while they hold the
     /// shards, and keep until it takes them; where a handler that waits would reply with more
     /// without taking it out of the data, it answers [`Need::OwnWorker`]. There is no such bound
@@ -204,6 +207,11 @@ impl WriteContext<'_> {
         Ok(self.view.scratch(key, bytes, more)?)
     }
 
+    /// Returns the terms on which the command moves a value.
+    pub fn move_terms(&self, may_replace: bool) -> MoveTerms {
+        MoveTerms { may_replace, may_be_long: !self.prepares }
+    }
+
     /// Makes sure that no client can write the values at `keys`, so that their bytes can be used.
     /// Where room has to be reserved, it has to be for all of them.
     ///
@@ -211,7 +219,7 @@ impl WriteContext<'_> {
     /// Where there is no room for copies, or they are to be made while no shard is locked; nothing
     /// has changed.
     pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), Unfinished> {
-        if self.copies_unlocked && self.view.owns_long(keys) {
+        if self.prepares && self.view.owns_long(keys) {
             return Err(Need::Owned.into());
         }
         if let MemoryPolicy::Reserved { overshoot_bytes_max } = self.memory_policy

@@ -38,6 +38,8 @@ pub enum Need {
     /// A command on several keys would store so many bytes that its request did not bring, and
     /// there is no free memory for them: nothing is evicted while such a command runs.
     Reserve(u64),
+    /// It takes long for what is at its keys, and is not to share its time with other commands.
+    TimeAlone,
     /// Long values at the command's keys lie where clients may write them, and are to be copied.
     Owned,
     /// The upload at this offset is to be copied; the copy is on offer when the command is run

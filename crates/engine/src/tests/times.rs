@@ -94,16 +94,39 @@ fn a_command_that_may_take_long_shares_with_nobody() {
 }
 
 #[test]
+fn a_value_that_moves_shares_its_time_while_it_is_not_long() {
+    let short = ["SET a v", "RENAME a b", "RENAMENX b c", "MOVE c 1"];
+    let host = TestHost::default();
+    let expected = [("set", 1, 0), ("rename", 1, 0), ("renamenx", 1, 0), ("move", 1, 0)];
+    check(&host, &short, &expected, 2);
+    let long = format!("SET a {}", "x".repeat(5_000));
+    for (name, request) in
+        [("rename", "RENAME a b"), ("renamenx", "RENAMENX a b"), ("move", "MOVE a 1")]
+    {
+        let expected = [("set", 1, 0), ("ping", 2, 1), (name, 1, 1)];
+        check(&TestHost::default(), &[&long, "PING", request, "PING"], &expected, 4);
+    }
+    // Nobody is asked for time within EXEC, where each command has its own.
+    let expected = [("multi", 1, 1), ("set", 1, 1), ("rename", 1, 1), ("exec", 1, 3)];
+    check(&TestHost::default(), &["MULTI", &long, "RENAME a b", "EXEC"], &expected, 5);
+}
+
+#[test]
 fn exec_takes_what_its_commands_take_and_more() {
     let requests = ["MULTI", "SET k v", "SET k v", "MGET k l", "EXEC"];
     let expected = [("multi", 1, 1), ("set", 2, 2), ("mget", 1, 1), ("exec", 1, 4)];
     check(&TestHost::default(), &requests, &expected, 6);
 }
 
-/// A thread that holds the shard lets go when the clock is read for the second time: before the
-/// wait for it, or never.
 #[test]
 fn what_waits_for_a_shard_is_timed_by_itself() {
+    check_wait("get", "GET k");
+    check_wait("rename", "RENAME k l");
+}
+
+/// A thread that holds the shard lets go when the clock is read for the second time: before the
+/// wait for it, or never.
+fn check_wait(name: &str, request: &str) {
     let host = TestHost::default();
     let engine = Engine::new(keyspace(1));
     let ((holds, held), (waits, waiting)) = (channel(), channel());
@@ -118,12 +141,12 @@ fn what_waits_for_a_shard_is_timed_by_itself() {
         });
         held.recv().unwrap();
         BELL.set(Some((READINGS.get() + 2, waits)));
-        Client::new(&engine, &host).run_all(&["PING", "PING", "GET k", "GET k"]);
+        Client::new(&engine, &host).run_all(&["PING", "PING", request, request]);
         holder.join().unwrap().expect("the clock is read before the wait");
     });
     let taken: BTreeMap<&str, u64> =
         host.command_stats.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
-    assert_eq!(taken, BTreeMap::from([("ping", STEP), ("get", 2 * STEP)]));
+    assert_eq!(taken, BTreeMap::from([("ping", STEP), (name, 2 * STEP)]));
 }
 
 #[test]

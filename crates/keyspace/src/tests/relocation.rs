@@ -5,7 +5,7 @@ use arena::layout::block_value_offset;
 use arena::pins::{HeapPins, PinMemory, publish};
 
 use super::*;
-use crate::{Expiry, Renamed, SlotCount};
+use crate::{Expiry, MoveTerms, Moved, SlotCount};
 
 /// Returns where the value at `name` lies.
 fn address(fixture: &Fixture, name: &str) -> usize {
@@ -61,14 +61,15 @@ fn small_value_goes_to_another_shard_with_its_time_and_the_counts_follow() {
     let rename_to_free = || {
         let mut guard = fixture.keyspace.lock_keys(&[source, target]);
         guard.begin_atomic();
-        guard.write(DB0, NOW).rename_to_free(&source, &target).unwrap()
+        let terms = MoveTerms { may_replace: false, may_be_long: true };
+        guard.write(DB0, NOW).rename_on(terms, &source, &target).unwrap()
     };
-    assert_eq!(rename_to_free(), Renamed::NoSource);
+    assert_eq!(rename_to_free(), Moved::NoSource);
     fixture.set_until(&names[0], "short", later(1000));
     let moved = counts(&source).unwrap();
     assert_eq!(moved.keys, 1);
     fixture.records();
-    assert_eq!(rename_to_free(), Renamed::Done);
+    assert_eq!(rename_to_free(), Moved::Done);
     assert_eq!(fixture.records(), [format!("RENAME {} {}", names[0], names[1])]);
     assert_eq!((fixture.get(&names[0], NOW), counts(&source).unwrap_or_default().keys), (None, 0));
     assert_eq!(fixture.get(&names[1], NOW).as_deref(), Some("short"));
@@ -77,7 +78,7 @@ fn small_value_goes_to_another_shard_with_its_time_and_the_counts_follow() {
     assert_eq!((fixture.keyspace.counts(DB0).keys, fixture.keyspace.counts(DB0).volatile), (1, 1));
     fixture.set(&names[0], "other");
     fixture.records();
-    assert_eq!(rename_to_free(), Renamed::TargetTaken);
+    assert_eq!(rename_to_free(), Moved::TargetTaken);
     assert_eq!(fixture.records(), [""; 0], "nothing has changed");
     // In place of a large collection.
     let members: Vec<String> = (0..1000).map(|number| number.to_string()).collect();

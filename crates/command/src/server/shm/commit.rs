@@ -63,7 +63,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         if !stays {
             cx.admit_upload(key, length)?;
         }
-        if cx.copies_unlocked && cx.view.copies_long(key, &claim, stays) {
+        if cx.prepares && cx.view.copies_long(key, &claim, stays) {
             return Err(Need::Copied { offset, length, is_copied }.into());
         }
         let has_stayed = cx.view.set_uploaded(key, &claim, stays, expiry)?;

@@ -35,7 +35,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         return Err(CommandError::Fixed("ERR the part is not within the length").into());
     }
     cx.check_value_bytes(length, 0)?;
-    if !cx.copies_unlocked {
+    if !cx.prepares {
         reply.integer(0);
         return Ok(());
     }

@@ -136,7 +136,7 @@ impl World {
                     random,
                     database_count: 16,
                     memory_policy: MemoryPolicy::Evict,
-                    copies_unlocked: false,
+                    prepares: false,
                     reply_bytes_max: usize::MAX,
                     hasher: self.keyspace.hasher(),
                     admits_writes: self.keyspace.admission().refused().is_none(),
