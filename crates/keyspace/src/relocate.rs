@@ -247,37 +247,35 @@ impl WriteView<'_> {
         if found.is_some() && !may_replace {
             return Ok(Some(Moved::TargetTaken));
         }
-        self.hidden(source, target, |view| {
-            view.at(target).store_moved(target.key, found, &mut moved)?;
-            view.at(source).drop_entry_at(source.key, id, bytes);
-            Ok(())
-        })?;
-        self.at(target).notify_watchers(target.key, true);
-        let mut writer = self.at(source);
-        writer.emit(EventClass::Generic, effect);
-        writer.notify_watchers(source.key, false);
-        Ok(Some(Moved::Done))
+        let is_alone = !writer.recorder.is_atomic();
+        if is_alone {
+            writer.shard.ensure_database(target.database, writer.recorder)?;
+            self.hide([source, target]);
+            writer = self.at(target);
+        }
+        let stored = writer.store_moved(target.key, found, &mut moved);
+        if stored.is_ok() {
+            writer.notify_watchers(target.key, true);
+            let mut writer = self.at(source);
+            writer.drop_entry_at(source.key, id, bytes);
+            writer.emit(EventClass::Generic, effect);
+            writer.notify_watchers(source.key, false);
+        }
+        if is_alone {
+            self.show([source, target]);
+        }
+        stored.map(|()| Some(Moved::Done))
     }
 
-    /// Runs `change`, of the tables of both places, while readers in other processes see neither
-    /// table; within an atomic record they see none before its end anyway.
-    #[inline]
-    fn hidden(
-        &mut self,
-        source: KeyLocation<'_>,
-        target: KeyLocation<'_>,
-        change: impl FnOnce(&mut Self) -> Result<(), NeedRoom>,
-    ) -> Result<(), NeedRoom> {
-        let writer = self.at(target);
-        writer.shard.ensure_database(target.database, writer.recorder)?;
-        if self.recorder.is_atomic() {
-            return change(self);
-        }
-        let locations = [source, target];
-        locations.iter().for_each(|location| self.at(*location).shard.hide(location.database));
-        let result = change(self);
-        locations.iter().for_each(|location| self.at(*location).shard.show(location.database));
-        result
+    /// Hides the tables of two places from readers in other processes. Within an atomic record they
+    /// see neither before its end anyway.
+    fn hide(&mut self, places: [KeyLocation<'_>; 2]) {
+        places.iter().for_each(|place| self.at(*place).shard.hide(place.database));
+    }
+
+    /// Undoes [`WriteView::hide`].
+    fn show(&mut self, places: [KeyLocation<'_>; 2]) {
+        places.iter().for_each(|place| self.at(*place).shard.show(place.database));
     }
 
     /// Gives what `source` holds to `target`.
@@ -296,7 +294,17 @@ impl WriteView<'_> {
         let mut writer = self.at(source);
         let id = writer.live(source.key).expect("it was there just now");
         writer.mark_used(source.key, id);
-        self.hidden(source, target, |view| view.move_value_hidden(source, id, target))?;
+        let writer = self.at(target);
+        writer.shard.ensure_database(target.database, writer.recorder)?;
+        let is_alone = !self.recorder.is_atomic();
+        if is_alone {
+            self.hide([source, target]);
+        }
+        let moved = self.move_value_hidden(source, id, target);
+        if is_alone {
+            self.show([source, target]);
+        }
+        moved?;
         let mut writer = self.at(source);
         writer.emit(EventClass::Generic, effect);
         writer.notify_watchers(source.key, false);
