@@ -90,6 +90,10 @@ fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Pre
 
 /// Returns the position of the key in a request that has one where others may have more.
 fn sole_key(command: &Command, request: RequestView<'_>) -> Option<usize> {
+    // Where several rules find its keys it nearly always has several.
+    if command.keys.len() > 1 {
+        return None;
+    }
     let mut positions = command.key_positions(request);
     let position = positions.next()?;
     positions.next().is_none().then_some(position)
