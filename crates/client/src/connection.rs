@@ -296,7 +296,10 @@ impl Connection {
         if !self.may_post()? {
             return Ok(false);
         }
-        self.post(&[&[b"DEL", key]])?;
+        self.exchange(|wire| match wire {
+            Wire::Lane(lane) => Ok(lane.post_lazily(&[b"DEL", key])?),
+            Wire::Socket(_) | Wire::Ended => Err(ended()),
+        })?;
         self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
         Ok(true)
     }

@@ -24,6 +24,7 @@ use sys::socket::Stream;
 
 use crate::control_connection::{ControlConnection, SharedControl, field};
 use crate::error::{AttachError, accepted, check_process, unexpected};
+use crate::late_bells::{DELAY, LateBell, LateBells};
 use crate::replies::Replies;
 use crate::session_uploads::{Mode, Uploads};
 
@@ -74,6 +75,10 @@ pub struct Lane {
     control: Arc<SharedControl>,
     /// The same connection, to check whether the server is there.
     control_socket: UnixStream,
+    /// Rings for what the server is not woken for at once, where the lane is of a session that has
+    /// the thread for it; and when the latest of that was sent.
+    late_bell: Option<Arc<LateBell>>,
+    latest_lazy: Duration,
     /// The server rings it when this side waits by socket.
     client_doorbell: Stream,
     generation: Generation,
@@ -126,6 +131,8 @@ impl Lane {
             is_broken: false,
             control: Arc::clone(control),
             control_socket: connection.socket()?,
+            late_bell: None,
+            latest_lazy: Duration::ZERO,
             client_doorbell,
             generation: Generation::current(),
         })
@@ -186,6 +193,40 @@ impl Lane {
         })
     }
 
+    /// As [`Lane::post`], for a request that nobody waits for: where such ones come one after the
+    /// other, the server is not woken for each. It executes them with what comes next, or after
+    /// about [`DELAY`].
+    ///
+    /// # Errors
+    /// As [`Lane::call`].
+    pub(crate) fn post_lazily(&mut self, request: &[&[u8]]) -> Result<(), AttachError> {
+        let now = sys::clock::monotonic();
+        let is_one_of_many = now.saturating_sub(self.latest_lazy) < DELAY;
+        self.latest_lazy = now;
+        let Some(bell) = self.late_bell.as_ref().filter(|_| is_one_of_many).map(Arc::clone) else {
+            return self.post(&[request]);
+        };
+        self.exchange(|lane| {
+            lane.encoded.clear();
+            encode_command(request, &mut lane.encoded);
+            let encoded = std::mem::take(&mut lane.encoded);
+            let count = lane.end.write(&[&encoded]).map_err(broken)?;
+            match count == encoded.len() {
+                true if lane.end.peer_sleeps_for(NEWS) => bell.ring_later(),
+                true => {}
+                false => lane.send_rest(count, &encoded)?,
+            }
+            lane.encoded = encoded;
+            lane.posted += 1;
+            Ok(())
+        })
+    }
+
+    /// Has what is sent by [`Lane::post_lazily`] rung for by the thread of `late_bells`.
+    pub(crate) fn set_late_bells(&mut self, late_bells: &Arc<LateBells>) {
+        self.late_bell = Some(late_bells.bell(self.server_doorbell.clone()));
+    }
+
     /// Returns the next reply to what was posted; `None` where it has not come, unless it is waited
     /// for, and where there is nothing to come.
     ///
@@ -205,9 +246,10 @@ impl Lane {
                     }
                     None if lane.take()? > 0 => {}
                     None if !is_awaited => break,
-                    None if lane.spin_for_posted().map_err(broken)? => {}
                     None => {
-                        if lane.take_or_wait()? == 0 {
+                        // It may wait for its late bell.
+                        lane.ring_for(lane.posted, NEWS);
+                        if !lane.spin_for_posted().map_err(broken)? && lane.take_or_wait()? == 0 {
                             return Err(AttachError::Io(ErrorKind::UnexpectedEof.into()));
                         }
                     }
@@ -277,9 +319,14 @@ impl Lane {
     /// # Errors
     /// When the lane has ended.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let count = self.end.write(&[bytes]).map_err(broken)?;
+        self.send_rest(count, bytes)
+    }
+
+    /// Sends what follows the first `count` of `bytes`, which have been written, and rings.
+    fn send_rest(&mut self, mut count: usize, bytes: &[u8]) -> io::Result<()> {
         let (mut rest, mut silence) = (bytes, Duration::ZERO);
         loop {
-            let count = self.end.write(&[rest]).map_err(broken)?;
             rest = &rest[count..];
             self.ring_for(count, NEWS);
             if rest.is_empty() {
@@ -290,6 +337,7 @@ impl Lane {
             } else if !self.wait(NEWS | ROOM, &mut silence)? {
                 return Err(ErrorKind::BrokenPipe.into());
             }
+            count = self.end.write(&[rest]).map_err(broken)?;
         }
     }
 
@@ -398,6 +446,9 @@ impl Lane {
     fn ring_for(&self, count: usize, reason: u64) {
         if count > 0 && self.end.claim(reason).is_some() {
             self.server_doorbell.wake();
+            if let Some(bell) = &self.late_bell {
+                bell.forget();
+            }
         }
     }
 

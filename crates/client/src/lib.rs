@@ -38,6 +38,7 @@ mod error;
 mod key_wait;
 mod lane_connection;
 mod lane_stream;
+mod late_bells;
 mod leases;
 pub mod multiplex;
 mod options;

@@ -1,5 +1,6 @@
 //! What the threads of a client share when the server is on the same host: the mapping of its
-//! memory, the connection that keeps it, and a thread that notices the end of that connection.
+//! memory, the connection that keeps it, and a thread that notices the end of that connection, and
+//! rings for what its lanes have left to be rung for later.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,7 @@ use std::time::Duration;
 #[cfg(feature = "tokio")]
 use resp::Value as Reply;
 use ring::lane::LaneShape;
-use sys::poll::{Events, Interest, Poller};
+use sys::poll::{Events, Interest, Poller, Waker};
 
 use crate::address::Address;
 use crate::attached::Attached;
@@ -21,6 +22,7 @@ use crate::control_connection::{ControlConnection, SharedControl};
 use crate::error::{AttachError, ClientError};
 use crate::key_wait::limit;
 use crate::lane_connection::Lane;
+use crate::late_bells::{DELAY, LateBells};
 use crate::session_uploads::Uploads;
 use crate::upload_buffers::UploadBuffers;
 
@@ -33,6 +35,7 @@ pub struct ShmSession {
     attached: Option<Attached>,
     control: Arc<SharedControl>,
     upload_buffers: UploadBuffers,
+    late_bells: Arc<LateBells>,
     is_over: Arc<AtomicBool>,
     /// The watcher holds the other end, and goes when this one closes.
     _watched: UnixStream,
@@ -65,11 +68,12 @@ impl ShmSession {
             // may not map as much.
             Err(_) => None,
         };
-        let watched = watch(socket, Arc::clone(&is_over))?;
+        let (watched, late_bells) = watch(socket, Arc::clone(&is_over))?;
         Ok(ShmSession {
             attached,
             control,
             upload_buffers: UploadBuffers::new(),
+            late_bells,
             is_over,
             _watched: watched,
         })
@@ -114,7 +118,9 @@ impl ShmSession {
     /// When the server does not answer or allows no further lane.
     pub fn new_lane(&self) -> Result<Lane, ClientError> {
         let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("a power of two within bounds");
-        Ok(Lane::open(&self.control, shape)?)
+        let mut lane = Lane::open(&self.control, shape)?;
+        lane.set_late_bells(&self.late_bells);
+        Ok(lane)
     }
 }
 
@@ -123,20 +129,28 @@ fn is_broken(control: &SharedControl) -> io::Result<bool> {
     control.lock().is_over()
 }
 
-/// Sets `is_over` once the peer of `socket` has closed; ends when what it returns is closed.
+/// Sets `is_over` once the peer of `socket` has closed, and rings late bells; ends when the socket
+/// that it returns is closed.
 ///
-/// A thread that sleeps until then, because a read that looked for itself would need a system call.
-fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<UnixStream> {
+/// A thread that sleeps while nothing is due, because a read that looked for itself would need a
+/// system call.
+fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<(UnixStream, Arc<LateBells>)> {
     const SERVER: u64 = 0;
     const OWNER: u64 = 1;
+    const LATE_BELLS: u64 = 2;
     let (watched, owner) = UnixStream::pair()?;
     let poller = Poller::new()?;
     poller.add(&socket, SERVER, Interest::Readable)?;
     poller.add(&owner, OWNER, Interest::Readable)?;
+    let waker = Waker::new()?;
+    poller.add(&waker, LATE_BELLS, Interest::Readable)?;
+    let late_bells = LateBells::new(waker);
+    let bells = Arc::clone(&late_bells);
     let watch = move || {
-        let mut events = Events::with_capacity(2);
+        let mut events = Events::with_capacity(3);
+        let (mut patience, mut idle_rounds) = (None, 0);
         loop {
-            let is_set_broken = poller.wait(&mut events, None).is_err();
+            let is_set_broken = poller.wait(&mut events, patience).is_err();
             let mut ended = (0..events.len()).map(|index| events.at(index)).filter(|it| it.hangup);
             if is_set_broken || ended.next().is_some() {
                 // It also says so when it is the owner that has gone: nobody asks then.
@@ -144,8 +158,15 @@ fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<UnixStream>
                 drop((socket, owner));
                 return;
             }
+            // Woken, it waits before it looks: what came then may be rung for with something else.
+            let is_woken = (0..events.len()).any(|index| events.at(index).token == LATE_BELLS);
+            if is_woken {
+                (patience, idle_rounds) = (Some(DELAY), 0);
+            } else if patience.is_some() {
+                patience = bells.ring_due(&mut idle_rounds);
+            }
         }
     };
     thread::Builder::new().name("forebay-watch".to_owned()).spawn(watch)?;
-    Ok(watched)
+    Ok((watched, late_bells))
 }

@@ -11,7 +11,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use doorbell::{BY_SOCKET, NEWS, ROOM, arm, claim, disarm};
+pub use doorbell::{BY_SOCKET, NEWS, ROOM, arm, claim, disarm, sleeps_for};
 pub use lane_layout::{HEADER_BYTES, LaneError, LaneShape, RING_BYTES_MAX, RING_BYTES_MIN};
 pub use lane_memory::{Cell, HeapLane, LaneMemory, SwapWord};
 pub use shared_lane::SharedLane;
@@ -165,11 +165,13 @@ impl<M: LaneMemory> LaneEnd<M> {
     /// it.
     #[inline]
     pub fn claim(&self, reasons: u64) -> Option<u64> {
-        let peer = match self.side {
-            Side::Server => Side::Client,
-            Side::Client => Side::Server,
-        };
-        claim(self.state(peer), reasons)
+        claim(self.state(self.peer()), reasons)
+    }
+
+    /// Returns whether the other side sleeps for one of `reasons`, and leaves it asleep: the caller
+    /// has it woken later, or claims it with what it writes next.
+    pub fn peer_sleeps_for(&self, reasons: u64) -> bool {
+        sleeps_for(self.state(self.peer()), reasons)
     }
 
     /// Says that the server serves the lane no more, and returns the client's reasons if it
@@ -190,6 +192,13 @@ impl<M: LaneMemory> LaneEnd<M> {
     /// Returns the client's state word, to wait on and to wake.
     pub fn client_state(&self) -> &M::Word {
         self.state(Side::Client)
+    }
+
+    fn peer(&self) -> Side {
+        match self.side {
+            Side::Server => Side::Client,
+            Side::Client => Side::Server,
+        }
     }
 
     fn state(&self, side: Side) -> &M::Word {

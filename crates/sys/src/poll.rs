@@ -168,7 +168,7 @@ impl Events {
 }
 
 /// Wakes a thread that waits for it; any number of wakes before a look count as one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Waker {
     event: SharedDescriptor,
 }

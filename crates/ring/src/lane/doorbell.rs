@@ -43,13 +43,19 @@ pub fn disarm<W: SwapWord>(state: &W) {
     state.store(0, Ordering::Relaxed);
 }
 
+/// Returns whether the other side sleeps for one of `reasons`. Called after an index was stored.
+#[inline]
+pub fn sleeps_for<W: SwapWord>(state: &W, reasons: u64) -> bool {
+    // SYNC POINT: asleep or seen what came. Pairs with the fence in `arm`.
+    W::fence(Ordering::SeqCst);
+    state.load(Ordering::Relaxed) & reasons != 0
+}
+
 /// Returns the reasons of the other side if it sleeps for one in `reasons`; the caller then wakes
 /// it, for nobody else will. Called after an index was stored.
 #[inline]
 pub fn claim<W: SwapWord>(state: &W, reasons: u64) -> Option<u64> {
-    // SYNC POINT: asleep or seen what came. Pairs with the fence in `arm`.
-    W::fence(Ordering::SeqCst);
-    if state.load(Ordering::Relaxed) & reasons == 0 {
+    if !sleeps_for(state, reasons) {
         return None;
     }
     // The state may have become 0 since, when the sleeper found by itself what it wanted.
