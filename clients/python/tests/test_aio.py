@@ -89,6 +89,29 @@ def test_lock_of_tasks(db):
     assert run(db, work) == 1
 
 
+def test_of_many_tasks_that_miss_a_result_one_makes_it(db):
+    async def work(store):
+        calls = []
+
+        @store.cache(ttl=100)
+        async def made(value):
+            """Makes."""
+            calls.append(value)
+            await asyncio.sleep(0.01)
+            if len(calls) == 1:
+                raise ValueError(value)
+            return [value]
+
+        found = await asyncio.gather(*(made(7) for _ in range(20)), return_exceptions=True)
+        assert [str(result) for result in found if isinstance(result, ValueError)] == ["7"]
+        assert found.count([7]) == 19 and calls == [7, 7], "who comes next makes it"
+        assert await made(7) == [7] and len(calls) == 2 and made.__doc__ == "Makes."
+        assert await made.forget(7) and not await made.forget(7)
+        assert await made(7) == await made.refresh(7) == [7] and len(calls) == 4
+
+    run(db, work)
+
+
 def test_server_that_ends_is_told():
     async def work():
         store = await forebay.aio.open()

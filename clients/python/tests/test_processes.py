@@ -347,6 +347,15 @@ def test_what_is_posted_is_seen_by_who_posted_it(db, size):
     assert db.load(key) == {"size": size} and db.ttl(key) <= 50
 
 
+def test_what_was_taken_is_gone_without_a_further_request(db):
+    keys = [db.put_auto(b"x") for _ in range(50)]
+    db.settle()
+    assert all(db.take(key) == b"x" for key in keys)
+    # Another connection, which has the server execute nothing of the first.
+    with forebay.connect(db.url) as other:
+        until(lambda: other.call("DBSIZE") == 0)
+
+
 def test_posts_within_a_transaction_are_part_of_none(db):
     key = db.put_auto(b"before")
     db.call("MULTI")

@@ -12,6 +12,8 @@ from forebay._errors import ResponseError
 _LEASE_SECONDS = 60.0
 # The server takes times in milliseconds.
 _TTL_MIN = 0.001
+# The token of who makes a result for a server without leases.
+_NO_LEASE = object()
 
 
 class Cache:
@@ -39,25 +41,16 @@ class Cache:
 
     def __call__(self, *arguments, **options):
         key = self.key_of(*arguments, **options)
-        try:
-            view, token = _native.lget(
-                self._db, key, _LEASE_SECONDS, self._wait(), self._stale > 0
-            )
-        except ResponseError as error:
-            if not str(error).startswith("ERR unknown command"):
-                raise
-            return self._without_leases(key, arguments, options)
+        view, token = self._look(key, self._wait())
         if token is None:
-            if view is not None:
-                return view.load()[0]
-            # Another makes it, and takes longer than this one waits.
-            return self._function(*arguments, **options)
+            # Without a result another makes it, and takes longer than this one waits.
+            is_there = view is not None
+            return view.load()[0] if is_there else self._function(*arguments, **options)
         try:
             result = self._function(*arguments, **options)
-            _native.lfill(self._db, key, token, (result,), self._ttl, self._stale)
+            self._keep(key, token, result)
         except BaseException:
-            # Where it was stored before, this does nothing.
-            self._db.call(b"LFREE", key, token)
+            self._give_up(key, token)
             raise
         return result
 
@@ -76,11 +69,27 @@ class Cache:
         timeout = self._db.timeout
         return _LEASE_SECONDS if timeout is None else min(_LEASE_SECONDS, timeout / 2)
 
-    def _without_leases(self, key, arguments, options):
-        # redis-server has none: everybody who misses a result makes it.
+    def _look(self, key, wait):
+        """Returns the view of the result, or None, and the token of who is to make it, or None.
+
+        Both are None where another makes it, and was not ready after `wait` seconds.
+        """
+        try:
+            return _native.lget(self._db, key, _LEASE_SECONDS, wait, self._stale > 0)
+        except ResponseError as error:
+            if not str(error).startswith("ERR unknown command"):
+                raise
+        # redis-server has no leases: everybody who misses a result makes it.
         view = self._db.get(key)
-        if view is not None:
-            return view.load()[0]
-        result = self._function(*arguments, **options)
-        self._db.put(key, (result,), ttl=self._ttl)
-        return result
+        return view, _NO_LEASE if view is None else None
+
+    def _keep(self, key, token, result):
+        if token is _NO_LEASE:
+            self._db.put(key, (result,), ttl=self._ttl)
+        else:
+            _native.lfill(self._db, key, token, (result,), self._ttl, self._stale)
+
+    def _give_up(self, key, token):
+        # Where it was stored before, this does nothing.
+        if token is not _NO_LEASE:
+            self._db.call(b"LFREE", key, token)

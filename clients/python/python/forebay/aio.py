@@ -11,6 +11,7 @@ import contextlib
 import time
 
 import forebay
+from forebay._cache import Cache
 from forebay._db import address_of
 from forebay._errors import ConnectionError, LockError, ProtocolError, ResponseError
 from forebay._errors import UnsupportedError
@@ -20,6 +21,8 @@ from forebay._lock import Lock
 _SLICE_SECONDS = 10.0
 _PAUSE_MIN = 0.001
 _PAUSE_MAX = 0.05
+# After so long who waits for a result asks whether its maker has given up.
+_MAKER_SECONDS = 0.1
 
 _SAME = (
     "call", "delete", "exists", "expire", "get", "get_into", "hget", "hgetall", "hmget", "hset",
@@ -97,6 +100,10 @@ class AsyncDb:
         finally:
             lock.release()
 
+    def cache(self, ttl, stale=0.0, key=None):
+        """Returns a decorator of functions that are awaited: as `forebay.Db.cache`."""
+        return lambda function: AsyncCache(self, function, ttl, stale, key)
+
     def pipeline(self, transaction=False):
         """Returns requests to be sent together, by `execute`, which is not awaited."""
         return self.db.pipeline(transaction)
@@ -137,6 +144,44 @@ async def connect(url, timeout=None):
 async def open(path=None, *, durable=None, **options):
     """As `forebay.open`, for tasks."""
     return AsyncDb(forebay.open(path, durable=durable, **options))
+
+
+class AsyncCache(Cache):
+    """A function that is awaited, and its results: those of `forebay.Db.cache`, for tasks."""
+
+    def __init__(self, store, function, ttl, stale=0.0, key=None):
+        super().__init__(store.db, function, ttl, stale, key)
+        self._store = store
+
+    async def __call__(self, *arguments, **options):
+        key = self.key_of(*arguments, **options)
+        end = time.monotonic() + self._wait()
+        view, token = self._look(key, 0)
+        while view is None and token is None and time.monotonic() < end:
+            await self._store._wait(key, _MAKER_SECONDS)
+            view, token = self._look(key, 0)
+        if token is None:
+            if view is not None:
+                return view.load()[0]
+            # Another makes it, and takes longer than this one waits.
+            return await self._function(*arguments, **options)
+        try:
+            result = await self._function(*arguments, **options)
+            self._keep(key, token, result)
+        except BaseException:
+            self._give_up(key, token)
+            raise
+        return result
+
+    async def refresh(self, *arguments, **options):
+        """Calls the function, keeps what it returns, and returns it."""
+        result = await self._function(*arguments, **options)
+        self._db.put(self.key_of(*arguments, **options), (result,), ttl=self._ttl)
+        return result
+
+    async def forget(self, *arguments, **options):
+        """Deletes the result; returns whether there was one."""
+        return super().forget(*arguments, **options)
 
 
 class _Waiter:
