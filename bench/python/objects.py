@@ -31,10 +31,12 @@ Printed are microseconds for a whole cycle of K values.
 
 import argparse
 import contextlib
+import importlib.metadata
 import json
 import mmap
 import os
 import pickle
+import shlex
 import shutil
 import signal
 import socket
@@ -551,12 +553,12 @@ def run(options):
             for form, found in results.items()
             for (name, case, batch), figures in found.items()
         ]
-        written({"circumstances": circumstances(), "rows": rows}, options.json)
+        written({"circumstances": circumstances(options.plasma), "rows": rows}, options.json)
     if options.picture:
         picture(results["--worker"], options.picture)
 
 
-def circumstances():
+def circumstances(plasma):
     """Returns where, when and by what the figures were made, as `forebay bench` notes it."""
     with open("/proc/cpuinfo") as file:
         names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
@@ -564,7 +566,7 @@ def circumstances():
     git = ["git", "-C", folder, "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     return {
-        "command": "python bench/python/objects.py",
+        "command": " ".join(["python bench/python/objects.py", *map(shlex.quote, sys.argv[1:])]),
         "commit": commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "time": time.strftime("%H:%M:%S", time.gmtime()),
@@ -574,7 +576,25 @@ def circumstances():
             "processor": names[0] if names else os.uname().machine,
             "processors": os.cpu_count(),
         },
+        "versions": versions(plasma),
     }
+
+
+def versions(plasma):
+    """Returns what the programs and libraries that take part say of themselves."""
+    said = {
+        "python": [sys.executable, "--version"],
+        "redis-server": ["redis-server", "--version"],
+        "plasma": [plasma or "", "-c", "import pyarrow; print('pyarrow', pyarrow.__version__)"],
+    }
+    found = {"numpy": numpy.__version__}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["redis-py"] = importlib.metadata.version("redis")
+    for name, command in said.items():
+        if command[0]:
+            run = subprocess.run(command, capture_output=True, text=True)
+            found[name] = run.stdout.strip()
+    return found
 
 
 def written(results, path):
