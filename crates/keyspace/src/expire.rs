@@ -105,7 +105,10 @@ impl Sweep<'_> {
                 // The last entry has taken this position, which is looked at next.
                 None => self.outcome.expired += 1,
                 Some(ttl_ms) => {
-                    ttls.add(ttl_ms);
+                    // What is left of the others is read as a stale value, beyond its time.
+                    if ttl_ms > 0 {
+                        ttls.add(ttl_ms);
+                    }
                     cursor += 1;
                 }
             }

@@ -1,5 +1,7 @@
 //! Keys with a time to live.
 
+use base::ShardIndex;
+
 use super::*;
 use crate::{Access, Expiry};
 
@@ -176,4 +178,19 @@ fn sweep_learns_how_long_keys_live_on_average() {
     let step = (later(5).0 - NOW.0) as u64 / 50;
     assert!(moved.abs_diff(step) <= 1, "{moved}, {step}");
     assert_eq!(fixture.keyspace.ttl_mean_ms(DatabaseIndex(1)), 0);
+}
+
+#[test]
+fn stale_values_have_no_part_in_the_average_time_to_live() {
+    let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 64), 1);
+    for (name, seconds) in [("stale", 10), ("fresh", 60)] {
+        fixture.set(name, "v");
+        let made = fixture
+            .write(name, NOW, |view, key| view.set_stale_expiry(key, later(seconds), 1_000_000));
+        assert!(made.unwrap());
+    }
+    let now = later(20);
+    fixture.keyspace.expire_step(ShardIndex(0), now, 100);
+    assert_eq!(fixture.keyspace.key_count(DB0), 2, "the value may be read");
+    assert_eq!(fixture.keyspace.ttl_mean_ms(DB0), (later(60).0 - now.0) as u64);
 }
