@@ -14,7 +14,7 @@ use crate::guard::{Shards, ShardsMut};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::recorder::Recorder;
-use crate::shard::{Shard, is_expired, is_over};
+use crate::shard::{Shard, SlotCount, is_expired, is_over};
 use crate::view::count_lookup;
 use crate::write::{KeyWriter, WriteView};
 
@@ -441,9 +441,11 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     shard.freeze_if_atomic(database, recorder);
     shard.before_flush(database);
     if let Some(part) = shard.database_mut(database) {
+        let SlotCount { keys, bytes } = part.slots.total();
         let cleared = part.clear();
         shard.publish_counts(database);
-        shard.tell_policy(database, 0, AccessMark::default(), KeyEvent::Flushed);
+        let event = KeyEvent::Flushed { keys, bytes };
+        shard.tell_policy(database, 0, AccessMark::default(), event);
         shard.retire_all(cleared);
     }
     note_all_ready(shard, recorder, database, now);

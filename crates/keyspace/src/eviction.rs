@@ -159,13 +159,14 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Freed {
         let choice = self.choice(victims, context.spared);
-        let large_goal = self.large_goal(goal);
+        let (large_goal, room) = (self.large_goal(goal), self.room());
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
         let pool_bytes = shard.eviction_pool.memory_bytes();
         shard.eviction_pool.prepare(choice.policy);
         if shard.policy.observes {
-            shard.policy.begin_choice(self.room());
+            shard.policy.begin_choice();
+            shard.policy.note_room(room);
         }
         let mut freed = Freed::default();
         for _ in 0..VICTIMS_PER_HOLD_MAX {
@@ -309,9 +310,11 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Vec<Block> {
         let index = self.random_shard(candidate_count, context.random);
+        let room = self.room();
         let leaving = {
             let mut guard = self.lock(index);
             let shard = guard.shard_mut(index);
+            shard.policy.note_room(room);
             let blocks = shard.leaving().into_iter().filter_map(|(database, hash)| {
                 let table = &shard.database(database)?.table;
                 table.owned_block(&table.find_hash(hash)?)
@@ -380,7 +383,7 @@ impl Keyspace {
         }
         let mut is_new = false;
         if shard.policy.observes {
-            shard.policy.begin_choice(self.room());
+            shard.policy.begin_choice();
             is_new = shard.policy.is_new(database, choice.hasher.hash(entry.key()));
         }
         let rank = shard.eviction_rank(database, &entry, context);
@@ -476,12 +479,8 @@ impl Shard {
     ) -> u64 {
         let part = self.database(database).expect("the entry is in its table");
         let candidate = Candidate {
-            #[cfg(test)]
-            database,
             object: part.object_of(*entry),
             tracking: &self.published.tracking,
-            #[cfg(test)]
-            hasher: self.account().arena().hasher(),
             now: context.now,
         };
         self.policy.rank(&candidate, context.random)

@@ -241,9 +241,9 @@ impl Shard {
     /// keys there are.
     pub fn adopt_keys(&self) {
         if self.policy.observes {
-            for (database, part) in self.databases() {
+            for (_, part) in self.databases() {
                 let SlotCount { keys, bytes } = part.slots.total();
-                self.policy.adopt(database, keys, bytes, &self.account);
+                self.policy.adopt(keys, bytes, &self.account);
             }
         }
     }

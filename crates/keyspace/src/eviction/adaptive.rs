@@ -7,11 +7,11 @@
 //! which goes on where the policy is chosen again, so that its marks of earlier stay true.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 use arena::AccessMark;
+use base::DatabaseIndex;
 use base::prng::Prng;
-use base::{DATABASE_COUNT_MAX, DatabaseIndex};
 use effects::Cause;
 use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
@@ -72,6 +72,11 @@ pub(crate) struct SharedPart {
 
 impl SharedPart {
     fn recharge(&self, bytes: u64, account: &MemoryAccount) {
+        // All workers come here with each miss and each key that comes or goes, and hardly any of
+        // them has anything to charge: an exchange would take the line from the others each time.
+        if self.charged_bytes.load(Ordering::Relaxed) == bytes {
+            return;
+        }
         let before = self.charged_bytes.swap(bytes, Ordering::Relaxed);
         if before != bytes {
             account.recharge(before, bytes);
@@ -92,25 +97,13 @@ pub(crate) struct AdaptiveState {
 struct Adaptive {
     shared: Arc<SharedPart>,
     policy: ShardPolicy,
-    /// The keys of each database, and their bytes.
-    parts: [Part; DATABASE_COUNT_MAX],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    keys: u64,
-    bytes: u64,
 }
 
 impl Adaptive {
     fn new(setup: &Setup<'_>) -> Adaptive {
         let shared = setup.adaptive.expect("the policy that is chosen has its shared part").clone();
         let policy = ShardPolicy::new(shared.policy.clone(), setup.seed);
-        Adaptive { shared, policy, parts: Default::default() }
-    }
-
-    fn part(&mut self, database: DatabaseIndex) -> &mut Part {
-        &mut self.parts[database.position()]
+        Adaptive { shared, policy }
     }
 
     fn candidate(&self, mark: AccessMark, bytes: u64) -> policy::Candidate {
@@ -125,8 +118,6 @@ impl Adaptive {
     }
 
     fn removed(&mut self, told: &Told<'_>, bytes: u64, cause: Cause) {
-        let part = self.part(told.database);
-        (part.keys, part.bytes) = (part.keys.saturating_sub(1), part.bytes.saturating_sub(bytes));
         let hash = salted(told.database, told.hash);
         let candidate = self.candidate(told.mark, bytes);
         match cause {
@@ -153,18 +144,12 @@ impl Ranking for Adaptive {
                 let (mark, bytes) = (self.mark_of(told.mark), (told.bytes)());
                 self.policy.write(hash, bytes, bytes, mark)
             }
-            KeyEvent::Inserted(bytes) => {
-                let part = self.part(told.database);
-                (part.keys, part.bytes) = (part.keys + 1, part.bytes + bytes);
-                self.policy.insert(hash, bytes)
-            }
+            KeyEvent::Inserted(bytes) => self.policy.insert(hash, bytes),
             KeyEvent::Missed => {
                 self.policy.miss(hash);
                 return None;
             }
             KeyEvent::Resized(before, bytes) => {
-                let part = self.part(told.database);
-                part.bytes = (part.bytes + bytes).saturating_sub(before);
                 self.policy.resize(before, bytes);
                 return None;
             }
@@ -172,26 +157,24 @@ impl Ranking for Adaptive {
                 self.removed(told, bytes, cause);
                 return None;
             }
-            KeyEvent::Flushed => {
-                let part = std::mem::take(self.part(told.database));
-                self.policy.forget_some(part.keys, part.bytes);
+            KeyEvent::Flushed { keys, bytes } => {
+                self.policy.forget_some(keys, bytes);
                 return None;
             }
-            KeyEvent::Swapped(other) => {
-                self.parts.swap(told.database.position(), other.position());
-                return None;
-            }
+            KeyEvent::Swapped(_) => return None,
         };
         Some(AccessMark { word: mark.word(), counts: true })
     }
 
-    fn adopt(&mut self, database: DatabaseIndex, keys: u64, bytes: u64) {
-        *self.part(database) = Part { keys, bytes };
+    fn adopt(&mut self, keys: u64, bytes: u64) {
         self.policy.adopt(keys, bytes);
     }
 
-    fn begin_choice(&mut self, room: Room) {
+    fn begin_choice(&mut self) {
         self.policy.refresh();
+    }
+
+    fn note_room(&self, room: Room) {
         self.shared.policy.set_capacity(room.capacity(self.shared.policy.bytes()));
     }
 
@@ -285,10 +268,6 @@ impl Keyspace {
     }
 
     fn adaptive_state(&self) -> MutexGuard<'_, AdaptiveState> {
-        lock_state(&self.adaptive)
+        self.adaptive.lock().expect("no holder of the policy's state panics")
     }
-}
-
-fn lock_state(state: &Mutex<AdaptiveState>) -> MutexGuard<'_, AdaptiveState> {
-    state.lock().expect("no holder of the policy's state panics")
 }

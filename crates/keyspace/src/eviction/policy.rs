@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arena::{AccessMark, Entry};
-#[cfg(test)]
-use base::KeyHasher;
 use base::prng::Prng;
 use base::{DatabaseIndex, UnixMs};
 use effects::Cause;
@@ -112,12 +110,15 @@ pub(crate) trait Ranking: Send {
         None
     }
 
-    /// Learns of so many keys of `database` and their bytes that were there when the policy was
-    /// chosen: it has not seen them come.
-    fn adopt(&mut self, _database: DatabaseIndex, _keys: u64, _bytes: u64) {}
+    /// Learns of so many keys and their bytes that were there when the policy was chosen: it has
+    /// not seen them come.
+    fn adopt(&mut self, _keys: u64, _bytes: u64) {}
 
     /// Prepares for ranks that are compared with those of other shards.
-    fn begin_choice(&mut self, _room: Room) {}
+    fn begin_choice(&mut self) {}
+
+    /// Learns what memory there is for the keys of all shards; once for each choice.
+    fn note_room(&self, _room: Room) {}
 
     /// Returns whether the key of this hash came so lately that it does not go yet.
     fn is_new(&self, _database: DatabaseIndex, _hash: u64) -> bool {
@@ -172,8 +173,8 @@ pub(crate) enum KeyEvent {
     /// The key has gone, with so many bytes: those that it took when its size was told last. A
     /// flush is not told key by key.
     Removed(u64, Cause),
-    /// All keys of the database have gone at once; the hash means nothing.
-    Flushed,
+    /// All keys of the database have gone at once, so many; the hash means nothing.
+    Flushed { keys: u64, bytes: u64 },
     /// All keys of the database are those of this other one now, and the other way round; the hash
     /// means nothing.
     Swapped(DatabaseIndex),
@@ -181,21 +182,9 @@ pub(crate) enum KeyEvent {
 
 /// An entry that may be evicted.
 pub(crate) struct Candidate<'c> {
-    #[cfg(test)]
-    pub database: DatabaseIndex,
     pub object: Object<'c>,
     pub tracking: &'c Tracking,
-    #[cfg(test)]
-    pub hasher: &'c KeyHasher,
     pub now: UnixMs,
-}
-
-#[cfg(test)]
-impl Candidate<'_> {
-    /// Returns the database and the hash by which [`Ranking::see`] knows the key.
-    pub fn identity(&self) -> (DatabaseIndex, u64) {
-        (self.database, self.hasher.hash(self.object.key()))
-    }
 }
 
 /// Which keys may be evicted and which of them first.
@@ -277,7 +266,7 @@ impl EvictionPolicy {
 
     /// Returns whether it is the adaptive policy, of whatever keys.
     pub(crate) fn is_adaptive(self) -> bool {
-        self.0.marks == Marks::Own
+        self == EvictionPolicy::ADAPTIVE || self == EvictionPolicy::VOLATILE_ADAPTIVE
     }
 
     /// Returns how many keys a choice looks at where `configured` is maxmemory-samples.
@@ -387,8 +376,13 @@ impl ShardPolicy {
     }
 
     /// Tells the ranking that ranks are about to be compared.
-    pub fn begin_choice(&self, room: Room) {
-        self.ranking.borrow_mut().begin_choice(room);
+    pub fn begin_choice(&self) {
+        self.ranking.borrow_mut().begin_choice();
+    }
+
+    /// Tells the ranking what memory there is for the keys of all shards.
+    pub fn note_room(&self, room: Room) {
+        self.ranking.borrow().note_room(room);
     }
 
     /// Returns whether the key of `hash` in `database` came so lately that it does not go yet.
@@ -406,10 +400,10 @@ impl ShardPolicy {
         if self.owns_marks { self.ranking.borrow().frequency(mark) } else { None }
     }
 
-    /// Tells the ranking of so many keys of `database` that it has not seen come.
-    pub fn adopt(&self, database: DatabaseIndex, keys: u64, bytes: u64, account: &MemoryAccount) {
+    /// Tells the ranking of so many keys that it has not seen come.
+    pub fn adopt(&self, keys: u64, bytes: u64, account: &MemoryAccount) {
         let mut ranking = self.ranking.borrow_mut();
-        ranking.adopt(database, keys, bytes);
+        ranking.adopt(keys, bytes);
         self.charge(ranking.memory_bytes(), account);
     }
 

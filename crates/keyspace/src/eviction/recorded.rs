@@ -13,7 +13,7 @@ use crate::eviction::policy::{Candidate, KeyEvent, Marks, Ranking, Row, Scope, T
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-recorded",
     scope: Scope::All,
-    marks: Marks::Ignored,
+    marks: Marks::Own,
     is_random: false,
     observes: true,
     samples_min: 1,
@@ -36,48 +36,46 @@ pub(crate) fn take_events() -> Vec<Seen> {
 /// The memory that each key takes that is remembered.
 pub(crate) const BYTES_PER_KEY: u64 = 24;
 
-/// The keys, by database and hash.
+/// The bytes of the keys, by database and hash. A mark is the number of events before the key was
+/// used last.
 #[derive(Default)]
 struct Recorded {
-    keys: HashMap<(DatabaseIndex, u64), Known>,
-    event_count: u64,
-}
-
-/// What is known of a key.
-struct Known {
-    /// The number of events before it was used last.
-    last_use: u64,
-    bytes: u64,
+    keys: HashMap<(DatabaseIndex, u64), u64>,
+    event_count: u32,
 }
 
 impl Ranking for Recorded {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        u64::MAX - 1 - self.keys[&candidate.identity()].last_use
+        u64::MAX - 1 - u64::from(candidate.object.mark().word)
     }
 
     fn see(&mut self, told: &Told<'_>, event: KeyEvent) -> Option<AccessMark> {
         let Told { database, hash, .. } = *told;
         EVENTS.with_borrow_mut(|events| events.push((database, hash, event)));
         self.event_count += 1;
-        let (key, last_use) = ((database, hash), self.event_count);
+        let key = (database, hash);
         match event {
             KeyEvent::Used(_) | KeyEvent::Written => {
-                self.keys.get_mut(&key).expect("it is inserted before").last_use = last_use;
+                assert!(self.keys.contains_key(&key), "it is inserted before");
             }
             KeyEvent::Resized(before, bytes) => {
                 let known = self.keys.get_mut(&key).expect("it is inserted before");
-                known.bytes = (known.bytes + bytes).checked_sub(before).expect("it had that part");
+                *known = (*known + bytes).checked_sub(before).expect("it had that part");
             }
             KeyEvent::Inserted(bytes) => {
-                let known = self.keys.insert(key, Known { last_use, bytes });
+                let known = self.keys.insert(key, bytes);
                 assert!(known.is_none(), "a key goes before it is inserted again");
             }
             KeyEvent::Missed => assert!(!self.keys.contains_key(&key), "it is there"),
             KeyEvent::Removed(bytes, _) => {
                 let known = self.keys.remove(&key).expect("what is not there does not go");
-                assert_eq!(known.bytes, bytes, "it goes with what it had");
+                assert_eq!(known, bytes, "it goes with what it had");
             }
-            KeyEvent::Flushed => self.keys.retain(|(of, _), _| *of != database),
+            KeyEvent::Flushed { keys, bytes } => {
+                let gone = self.keys.extract_if(|(of, _), _| *of == database);
+                let gone: Vec<u64> = gone.map(|(_, bytes)| bytes).collect();
+                assert_eq!((gone.len() as u64, gone.iter().sum::<u64>()), (keys, bytes));
+            }
             KeyEvent::Swapped(other) => {
                 let other_of = |of| match of {
                     _ if of == database => other,
@@ -88,7 +86,7 @@ impl Ranking for Recorded {
                 self.keys = all.map(|((of, hash), known)| ((other_of(of), hash), known)).collect();
             }
         }
-        None
+        Some(AccessMark { word: self.event_count, counts: true })
     }
 
     fn memory_bytes(&self) -> u64 {
