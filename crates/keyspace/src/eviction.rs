@@ -86,13 +86,16 @@ struct Remembered {
     database: DatabaseIndex,
     key: Box<[u8]>,
     rank: u64,
+    has_left_window: bool,
 }
 
-/// A random key.
+/// A random key, or one that is not new any more.
 struct Sample<'s> {
     database: DatabaseIndex,
     key: &'s [u8],
     rank: u64,
+    /// It has just ceased to be new; the filter of the window may say otherwise by chance.
+    has_left_window: bool,
 }
 
 impl EvictionPool {
@@ -106,19 +109,21 @@ impl EvictionPool {
 
     /// Remembers `sample` if it is among those of the highest ranks.
     fn offer(&mut self, sample: Sample<'_>) {
-        let Sample { database, key, rank } = sample;
+        let Sample { database, key, rank, has_left_window } = sample;
         let same = |one: &Remembered| one.database == database && *one.key == *key;
         if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
             known.rank = rank;
+            known.has_left_window |= has_left_window;
             return;
         }
+        let remembered = || Remembered { database, key: key.into(), rank, has_left_window };
         if self.candidates.len() < CANDIDATES_MAX {
-            return self.candidates.push(Remembered { database, key: key.into(), rank });
+            return self.candidates.push(remembered());
         }
         let lowest = self.candidates.iter_mut().min_by_key(|one| one.rank);
         let lowest = lowest.expect("the pool is full");
         if lowest.rank < rank {
-            *lowest = Remembered { database, key: key.into(), rank };
+            *lowest = remembered();
         }
     }
 
@@ -431,7 +436,8 @@ impl Shard {
             let Some(entry) = part.table.find_hash(hash) else { continue };
             if choice.allows(database, &entry) {
                 let rank = self.eviction_rank(database, &entry, context);
-                pool.offer(Sample { database, key: entry.key(), rank });
+                let has_left_window = true;
+                pool.offer(Sample { database, key: entry.key(), rank, has_left_window });
             }
         }
         for _ in 0..choice.samples {
@@ -454,7 +460,7 @@ impl Shard {
             return None;
         }
         let rank = self.eviction_rank(database, &entry, context);
-        Some(Sample { database, key: entry.key(), rank })
+        Some(Sample { database, key: entry.key(), rank, has_left_window: false })
     }
 
     /// Returns the databases and the hashes of a few keys that are not new any more.
@@ -512,8 +518,10 @@ impl Shard {
     fn evict_best(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Freed> {
         let mut newcomer = None;
         while let Some(candidate) = self.eviction_pool.take() {
-            let hash = || choice.hasher.hash(&candidate.key);
-            if self.policy.observes && self.policy.is_new(candidate.database, hash()) {
+            if self.policy.observes
+                && !candidate.has_left_window
+                && self.policy.is_new(candidate.database, choice.hasher.hash(&candidate.key))
+            {
                 newcomer.get_or_insert(candidate);
                 continue;
             }

@@ -1,13 +1,15 @@
 //! The adaptive policy in a keyspace: what it keeps is what its simulation keeps, its memory is
 //! counted, and it may be chosen and left at any time.
 
+use base::ShardIndex;
 use base::prng::Prng;
 use policy::simulation::workloads::Workload;
 use policy::simulation::{AdaptiveCache, Attachment, Cache, Request, Setup, Trace, replay};
 
 use super::accounting::{assert_within, set_with_room_until};
 use super::*;
-use crate::{CacheObjective, EvictionPolicy, Expiry};
+use crate::eviction::Victims;
+use crate::{CacheObjective, EvictionPolicy, Expiry, SweepContext};
 
 /// The seed workload is made smaller by this factor, in the sizes of its values.
 const SCALE: u32 = 512;
@@ -217,4 +219,31 @@ fn objective_bytes_keeps_large_keys_too() {
     println!("{hits:?} {bytes:?}");
     assert!(hits.hit_rate() > bytes.hit_rate());
     assert!(bytes.byte_hit_rate() > hits.byte_hit_rate());
+}
+
+#[test]
+fn key_that_has_left_the_window_goes_where_its_filter_has_others_in_its_slot() {
+    for number in 0..64 {
+        let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 1);
+        fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+        let fill = |name: &str, bytes| {
+            let value = vec![b'v'; bytes];
+            fixture.write(name, NOW, |view, key| view.set(key, &value, Expiry::Clear)).unwrap();
+        };
+        for index in 0..1000 {
+            let name = format!("used:{index}");
+            fill(&name, 100);
+            (0..3).for_each(|_| assert!(fixture.get(&name, NOW).is_some()));
+        }
+        // The worst of all, and a few that come after it and are new when it is not any more.
+        let large = format!("large:{number}");
+        fill(&large, 1500);
+        (0..3).for_each(|index| fill(&format!("new:{index}"), 100));
+        let mut random = Prng::new(number);
+        for _ in 0..4 {
+            let context = &mut SweepContext::new(NOW, &mut random);
+            fixture.keyspace.evict_from(ShardIndex(0), 1, Victims::Any, context);
+        }
+        assert!(fixture.get(&large, NOW).is_none(), "{large} is spared");
+    }
 }
