@@ -17,6 +17,7 @@ mod ttl;
 
 use std::sync::atomic::Ordering;
 
+use arena::layout::PAGE_BYTES;
 use arena::pins::PinState;
 use arena::{BlockOwner, Entry};
 use base::prng::Prng;
@@ -243,6 +244,23 @@ struct Block {
     is_new: bool,
 }
 
+/// A key that may be evicted, by what it takes to evict it.
+#[derive(Clone, Copy)]
+struct Victim {
+    shard: ShardIndex,
+    /// Where a large entry lies.
+    block: Option<(u64, BlockOwner)>,
+    rank: u64,
+    is_new: bool,
+}
+
+impl From<Block> for Victim {
+    fn from(block: Block) -> Victim {
+        let Block { offset, owner, rank, is_new, .. } = block;
+        Victim { shard: ShardIndex(owner.shard), block: Some((offset, owner)), rank, is_new }
+    }
+}
+
 /// What evicting blocks came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlocksEvicted {
@@ -279,6 +297,59 @@ impl Keyspace {
         }
         evicted.freed = evicted.freed.saturating_sub(self.arena().reclaim_deferred());
         evicted
+    }
+
+    /// Evicts until about `goal` bytes are free, whatever memory they are of, a bounded number of
+    /// keys: the best of a few of all shards each time, since the best of one shard, which may have
+    /// but a few dozen large entries, is no good choice. Returns the bytes that are free now. The
+    /// caller holds no guard.
+    pub(crate) fn evict_anywhere(
+        &self,
+        goal: u64,
+        candidate_count: u64,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
+        let mut freed = 0;
+        for _ in 0..VICTIMS_PER_HOLD_MAX {
+            if freed >= goal {
+                break;
+            }
+            let shard = match self.best_anywhere(candidate_count, context) {
+                Some(Victim { block: Some((offset, owner)), .. }) => {
+                    freed += self.evict_block(offset, owner, context);
+                    continue;
+                }
+                Some(Victim { shard, .. }) => shard,
+                None => self.random_shard(candidate_count, context.random),
+            };
+            // Small entries give memory back by whole pages.
+            let goal = (goal - freed).max(PAGE_BYTES);
+            freed += self.evict_from(shard, goal, Victims::Any, context).bytes();
+            break;
+        }
+        freed.saturating_sub(self.arena().reclaim_deferred())
+    }
+
+    /// Returns the key of the highest rank of a few of all shards, each as likely to be looked at
+    /// as any other.
+    fn best_anywhere(
+        &self,
+        candidate_count: u64,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Victim> {
+        let choice = self.choice(Victims::Any, context.spared);
+        let samples = choice.policy.block_samples(self.eviction_samples.load(Ordering::Relaxed));
+        let victims = (0..samples).filter_map(|_| {
+            let index = self.random_shard(candidate_count, context.random);
+            self.lock(index).shard_mut(index).sample_victim(choice, context)
+        });
+        let preference = |victim: &Victim| (!victim.is_new, victim.rank);
+        let best = victims.max_by_key(preference)?;
+        if best.block.is_none() || !choice.policy.observes() {
+            return Some(best);
+        }
+        let leaving = self.leaving_blocks(choice, candidate_count, context);
+        leaving.into_iter().map(Victim::from).chain([best]).max_by_key(preference)
     }
 
     /// Returns how much is to go where `goal` bytes of large entries are wanted: more, where each
@@ -450,17 +521,38 @@ impl Shard {
 
     /// Returns a random key of any database that may be chosen, if the one looked at may.
     fn sample(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Sample<'_>> {
-        let (database, position) = self.random_position(choice.policy, context.random)?;
+        let (database, entry) = self.sample_entry(choice, context.random)?;
+        let rank = self.eviction_rank(database, &entry, context);
+        Some(Sample { database, key: entry.key(), rank, has_left_window: false })
+    }
+
+    /// As [`Shard::sample`], of a key that no reader holds.
+    fn sample_victim(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Victim> {
+        let (database, entry) = self.sample_entry(choice, context.random)?;
+        let block = self.database(database)?.table.owned_block(&entry);
+        let pins = self.account().arena().pins();
+        if block.is_some_and(|(offset, _)| pins.state_of(offset) == PinState::Pinned) {
+            return None;
+        }
+        self.policy.begin_choice();
+        let is_new = self.policy.is_new(database, choice.hasher.hash(entry.key()));
+        let rank = self.eviction_rank(database, &entry, context);
+        Some(Victim { shard: self.index(), block, rank, is_new })
+    }
+
+    /// Returns a random entry with its database, if it may be chosen.
+    fn sample_entry(
+        &self,
+        choice: Choice<'_>,
+        random: &mut Prng,
+    ) -> Option<(DatabaseIndex, Entry<'_>)> {
+        let (database, position) = self.random_position(choice.policy, random)?;
         let table = &self.database(database)?.table;
         let entry = match choice.policy.is_volatile() {
             true => table.volatile_entry(position),
-            false => table.entry(table.sample(context.random.next())?),
+            false => table.entry(table.sample(random.next())?),
         };
-        if !choice.allows(database, &entry) {
-            return None;
-        }
-        let rank = self.eviction_rank(database, &entry, context);
-        Some(Sample { database, key: entry.key(), rank, has_left_window: false })
+        choice.allows(database, &entry).then_some((database, entry))
     }
 
     /// Returns the databases and the hashes of a few keys that are not new any more.

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arena::layout::PAGE_BYTES;
 use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
@@ -482,11 +481,7 @@ impl Keyspace {
                 Region::Slab if need.bytes > 0 => {
                     self.free_slabs(shard, goal, candidate_count, context)
                 }
-                Region::Slab => {
-                    // Small entries give memory back by whole pages.
-                    let victim = self.random_shard(candidate_count, context.random);
-                    self.evict_from(victim, goal.max(PAGE_BYTES), Victims::Any, context).bytes()
-                }
+                Region::Slab => self.evict_anywhere(goal, candidate_count, context),
             };
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
@@ -597,8 +592,7 @@ impl Keyspace {
             // Emptying a segment by force would evict all that lies there, a collection for each
             // small entry. What goes in the policy's order leaves room to move the rest, or is
             // private memory, which has the same limit.
-            let victim = self.random_shard(self.candidate_count(), context.random);
-            self.evict_from(victim, self.touched_excess(), Victims::Any, context);
+            self.evict_anywhere(self.touched_excess(), self.candidate_count(), context);
         }
     }
 
@@ -672,10 +666,7 @@ impl Keyspace {
             if lacked == 0 || is_stuck {
                 break;
             }
-            let victim = self.random_shard(candidate_count, context.random);
-            // Small entries give memory back by whole pages.
-            let goal = lacked.max(PAGE_BYTES);
-            let got = self.evict_from(victim, goal, Victims::Any, context).bytes();
+            let got = self.evict_anywhere(lacked, candidate_count, context);
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
         if lacking() == 0 { Ok(()) } else { Err(need) }

@@ -311,6 +311,31 @@ fn index_that_lacks_room_does_not_empty_a_small_arena() {
     }
 }
 
+#[test]
+fn memory_above_the_limit_is_repaid_by_the_oldest_large_keys_of_all_shards() {
+    const KEYS: u64 = 128;
+    let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 64);
+    let (keyspace, random) = (&fixture.keyspace, &mut Prng::new(9));
+    keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    keyspace.set_eviction_samples(16);
+    // Two keys for each shard, so that one of the newer half is the oldest of many a shard.
+    let name = |number: u64| format!("key:{number}");
+    for number in 0..KEYS {
+        let value = vec![b'v'; 16 << 10];
+        let (name, now) = (name(number), later(10 * number as i64));
+        fixture.write(&name, now, |view, key| view.set(key, &value, Expiry::Clear)).unwrap();
+    }
+    let now = later(10 * KEYS as i64);
+    keyspace.set_maxmemory(keyspace.used_memory() - (KEYS / 4 * (16 << 10)));
+    while keyspace.is_over_limit() {
+        keyspace.repay(&mut SweepContext::new(now, random)).expect("keys may go");
+    }
+    let is_gone = |number: &u64| fixture.get(&name(*number), now).is_none();
+    assert!((0..KEYS).filter(is_gone).count() as u64 >= KEYS / 8);
+    let newer = (KEYS / 2..KEYS).filter(is_gone).count();
+    assert!(newer <= 1, "{newer} keys of the newer half are gone");
+}
+
 /// A fixture whose policy remembers all that it is told.
 fn recorded_world() -> Fixture {
     let fixture = Fixture::with_segments(1 << 16, 1024);
