@@ -103,8 +103,16 @@ struct History {
     desk: feed::Desk,
     /// The groups that read the log, as they are in its folder.
     groups: Mutex<Groups>,
-    /// Held by who removes files.
+    /// Held by who removes files, and by who notes that some are needed.
     removal: Mutex<()>,
+    /// Segments were removed of which the history thread may still have some open.
+    has_removed: AtomicBool,
+}
+
+impl History {
+    fn removal(&self) -> MutexGuard<'_, ()> {
+        self.removal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What the log thread is to do beside writing.
@@ -297,10 +305,14 @@ impl Durability {
     /// # Errors
     /// When a file cannot be removed: it is in the way of nothing.
     pub fn forget_history(&self, settings: &Settings, now: UnixMs) -> io::Result<()> {
-        let _removal = self.history.removal.lock().unwrap_or_else(PoisonError::into_inner);
+        let _removal = self.history.removal();
         let Some(place) = self.place().clone().filter(|_| self.is_on()) else { return Ok(()) };
         let (retention, needs) = (&Retention::of(settings), self.needs(settings));
         let (segments, snapshots) = history::forget(&*place.storage, retention, &needs, now)?;
+        if segments > 0 {
+            self.history.has_removed.store(true, Ordering::SeqCst);
+            self.history.wakeup.wake();
+        }
         if segments + snapshots > 0 && retention.keeps_history() {
             tracing::info!(segments, snapshots, "History of the append-only file was removed");
         }

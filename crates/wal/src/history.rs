@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::frame::{BEGINS, FrameHeader, HEADER_BYTES};
-use crate::segment::segments_of;
+use crate::segment::{name_of, segment_lsns};
 use crate::storage::{LogFile, Storage, read_full};
 
 /// Frames without a payload at the start of a segment that are passed over: its head, and marks of
@@ -31,16 +31,20 @@ pub struct SegmentStart {
 /// # Errors
 /// When a file cannot be read.
 pub fn segment_starts(storage: &dyn Storage, first_bytes: usize) -> io::Result<Vec<SegmentStart>> {
-    let segments = segments_of(storage)?.into_iter();
-    segments.map(|(lsn, name)| start_of(storage, lsn, name, first_bytes)).collect()
+    let lsns = segment_lsns(storage)?.into_iter();
+    lsns.map(|lsn| segment_start(storage, lsn, first_bytes)).collect()
 }
 
-fn start_of(
+/// Returns how the segment of `storage` starts that begins at `lsn`, as [`segment_starts`].
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn segment_start(
     storage: &dyn Storage,
     lsn: u64,
-    name: String,
     first_bytes: usize,
 ) -> io::Result<SegmentStart> {
+    let name = name_of(lsn);
     let file = storage.open_read(&name)?;
     let file_bytes = file.length()?;
     let begins = header_at(&*file, 0)?.is_some_and(|head| head.flags & BEGINS != 0);

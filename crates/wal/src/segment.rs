@@ -44,6 +44,14 @@ pub fn segments_of(storage: &dyn Storage) -> io::Result<Vec<(u64, String)>> {
     Ok(segments)
 }
 
+/// Returns the LSNs at which the segments of `storage` begin, in their order. Opens none of them.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn segment_lsns(storage: &dyn Storage) -> io::Result<Vec<u64>> {
+    Ok(segments_of(storage)?.into_iter().map(|(lsn, _)| lsn).collect())
+}
+
 /// Returns the LSN at which the log of `storage` begins; none where there is no log.
 ///
 /// # Errors

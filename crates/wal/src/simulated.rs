@@ -31,8 +31,18 @@ pub struct Faults {
     pub capacity: Option<u64>,
     /// No write takes more bytes than this, but it ends with a sector: systems take whole pages.
     pub write_bytes_max: Option<usize>,
-    /// No file can be made: the process has as many descriptors as it may have.
+    /// No file can be made or opened, and the folder not be read: the process has as many
+    /// descriptors as it may have.
     pub lacks_descriptors: bool,
+}
+
+impl Faults {
+    fn check_descriptors(&self) -> io::Result<()> {
+        match self.lacks_descriptors {
+            true => Err(Errno::MFILE.into()),
+            false => Ok(()),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -56,6 +66,8 @@ pub struct Counts {
     pub writes: u64,
     /// Syncs of files.
     pub syncs: u64,
+    /// Files opened.
+    pub opens: u64,
 }
 
 #[derive(Default)]
@@ -141,8 +153,10 @@ impl SimulatedDisk {
     }
 
     fn open_file(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
-        let state = self.lock_state();
+        let mut state = self.lock_state();
+        state.faults.check_descriptors()?;
         let id = *state.names.get(name).ok_or(io::ErrorKind::NotFound)?;
+        state.counts.opens += 1;
         Ok(Box::new(SimulatedFile { disk: self.clone(), id, generation: state.generation }))
     }
 }
@@ -242,14 +256,14 @@ fn put(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 
 impl Storage for SimulatedDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.lock_state().names.keys().cloned().collect())
+        let state = self.lock_state();
+        state.faults.check_descriptors()?;
+        Ok(state.names.keys().cloned().collect())
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
         let mut state = self.lock_state();
-        if state.faults.lacks_descriptors {
-            return Err(Errno::MFILE.into());
-        }
+        state.faults.check_descriptors()?;
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }

@@ -38,51 +38,78 @@ const MANY_ASKERS: CommandError =
 /// What is asked and not yet answered.
 #[derive(Default)]
 pub(super) struct Desk {
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<(FeedQuestion, Asked)>>,
     /// How many answers somebody waits for.
     askers: Arc<AtomicUsize>,
+    /// The bytes of answers that no session has taken yet.
+    untaken_bytes: Arc<AtomicUsize>,
     /// How many of the thread's questions are about what comes next in the log.
     pub followers: AtomicUsize,
 }
 
-/// A question, and whom to tell.
+/// Whom to tell the answer to a question.
 pub(super) struct Asked {
     pub protocol: Protocol,
-    pub question: FeedQuestion,
     session: u64,
     mailbox: Arc<Mailbox>,
     slot: Arc<Slot>,
+    untaken_bytes: Arc<AtomicUsize>,
 }
 
 /// What a session and the thread share of an answer.
 #[derive(Default)]
 struct Slot {
-    /// Encoded as the session wants it.
-    answer: Mutex<Option<Vec<u8>>>,
+    answer: Mutex<Option<EncodedAnswer>>,
     is_given_up: AtomicBool,
 }
 
+/// An answer, encoded as the session wants it. Its bytes are counted while it is there.
+struct EncodedAnswer {
+    head: Vec<u8>,
+    /// What follows, which may be long.
+    tail: Vec<u8>,
+    untaken_bytes: Arc<AtomicUsize>,
+}
+
+impl EncodedAnswer {
+    fn new(head: Vec<u8>, tail: Vec<u8>, untaken_bytes: &Arc<AtomicUsize>) -> EncodedAnswer {
+        untaken_bytes.fetch_add(head.len() + tail.len(), Ordering::Relaxed);
+        EncodedAnswer { head, tail, untaken_bytes: Arc::clone(untaken_bytes) }
+    }
+}
+
+impl Drop for EncodedAnswer {
+    fn drop(&mut self) {
+        self.untaken_bytes.fetch_sub(self.head.len() + self.tail.len(), Ordering::Relaxed);
+    }
+}
+
 impl Slot {
-    fn answer(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+    fn answer(&self) -> MutexGuard<'_, Option<EncodedAnswer>> {
         // Each change is one assignment.
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Desk {
-    fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
+    fn asked(&self) -> MutexGuard<'_, Vec<(FeedQuestion, Asked)>> {
         // A push either happened or did not.
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what has been asked since the last call.
-    pub fn take(&self) -> Vec<Asked> {
+    pub fn take(&self) -> Vec<(FeedQuestion, Asked)> {
         std::mem::take(&mut self.asked())
     }
 
     /// Returns how many sessions wait.
     pub fn asker_count(&self) -> usize {
         self.askers.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of answers that no session has taken yet.
+    pub fn untaken_bytes(&self) -> usize {
+        self.untaken_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -94,9 +121,14 @@ impl Asked {
 
     /// Gives the answer: what `write` writes.
     pub fn answer(&self, write: impl FnOnce(&mut Reply<'_>)) {
-        let mut bytes = Vec::new();
-        write(&mut Reply::new(&mut bytes, self.protocol));
-        *self.slot.answer() = Some(bytes);
+        self.answer_with(Vec::new(), write);
+    }
+
+    /// As [`Asked::answer`], and then `tail`, which is encoded.
+    pub fn answer_with(&self, tail: Vec<u8>, write: impl FnOnce(&mut Reply<'_>)) {
+        let mut head = Vec::new();
+        write(&mut Reply::new(&mut head, self.protocol));
+        *self.slot.answer() = Some(EncodedAnswer::new(head, tail, &self.untaken_bytes));
         self.mailbox.post(Message::Answered(self.session));
     }
 
@@ -125,7 +157,8 @@ impl Answer for PendingAnswer {
 
     fn write(&mut self, reply: &mut Reply<'_>) {
         let answer = self.slot.answer().take().expect("a session is told once it is there");
-        reply.raw(&answer);
+        reply.raw(&answer.head);
+        reply.raw(&answer.tail);
     }
 }
 
@@ -154,7 +187,9 @@ impl Feed for ServerState {
         // A session that another has ended has no worker, and its answer no reader.
         let worker = self.clients.worker(session).unwrap_or(0);
         let mailbox = Arc::clone(&self.mailboxes[worker]);
-        history.desk.asked().push(Asked { protocol, question, session, mailbox, slot });
+        let untaken_bytes = Arc::clone(&history.desk.untaken_bytes);
+        let asked = Asked { protocol, session, mailbox, slot, untaken_bytes };
+        history.desk.asked().push((question, asked));
         history.wakeup.wake();
         Ok(Box::new(pending))
     }
@@ -195,26 +230,27 @@ impl Durability {
     /// # Errors
     /// A sentence that says why not, where one of them is needed too.
     fn purge_to(&self, name: &[u8], settings: &Settings) -> Result<(), String> {
-        let _removal = self.history.removal.lock().unwrap_or_else(PoisonError::into_inner);
+        let _removal = self.history.removal();
         let storage = self.storage().ok_or("no log is kept: appendonly is no")?;
         let failed = |error: std::io::Error| format!("the log cannot be changed: {error}");
-        let starts = wal::segment_starts(&*storage, 0).map_err(failed)?;
-        let first = starts.iter().find(|start| start.name.as_bytes() == name);
+        let lsns = wal::segment_lsns(&*storage).map_err(failed)?;
+        let first = lsns.into_iter().find(|lsn| wal::name_of(*lsn).as_bytes() == name);
         let first = first.ok_or_else(|| {
             format!("there is no file '{}' of the log: FEED LOGS lists them", name.escape_ascii())
         })?;
         let needs = self.needs(settings);
-        if first.lsn > needs.restart {
+        if first > needs.restart {
             let restart = needs.restart;
             return Err(format!(
                 "a restart needs the log from LSN {restart} on: BGREWRITEAOF moves that on"
             ));
         }
-        if let Some(readers) = needs.readers.filter(|readers| first.lsn > *readers) {
+        if let Some(readers) = needs.readers.filter(|readers| first > *readers) {
             return Err(format!("a group of FEED has read the log up to LSN {readers} alone"));
         }
-        wal::forget_before(&*storage, first.lsn).map_err(failed)?;
-        for lsn in earlier_snapshots(&*storage).map_err(failed)?.range(..first.lsn) {
+        wal::forget_before(&*storage, first).map_err(failed)?;
+        self.history.has_removed.store(true, Ordering::SeqCst);
+        for lsn in earlier_snapshots(&*storage).map_err(failed)?.range(..first) {
             storage.remove(&snapshot_name(*lsn)).map_err(failed)?;
         }
         storage.sync_directory().map_err(failed)

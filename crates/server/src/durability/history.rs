@@ -76,6 +76,13 @@ pub fn segment_starts(storage: &dyn Storage) -> io::Result<Vec<SegmentStart>> {
     wal::segment_starts(storage, RECORD_HEADER_BYTES)
 }
 
+/// Returns where the log of `storage` begins, the segments of which begin at `lsns`, where nothing
+/// comes before that.
+fn begin_from_nothing(storage: &dyn Storage, lsns: &[u64]) -> io::Result<Option<u64>> {
+    let Some(&first) = lsns.first() else { return Ok(None) };
+    Ok(wal::segment_start(storage, first, 0)?.begins.then_some(first))
+}
+
 /// Keeps the snapshot at `path`, which stands for `lsn`, under a name of its own, before another
 /// takes its place. One is kept only where at least as many bytes of the log as it has lie between
 /// it and the one before, so that snapshots never take more than the log between them: the data of
@@ -89,8 +96,7 @@ pub fn keep_snapshot(path: &Path, storage: &dyn Storage, lsn: u64) -> io::Result
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found?.len(),
     };
-    let first = segment_starts(storage)?.into_iter().next();
-    let begin = first.filter(|first| first.begins).map(|first| first.lsn);
+    let begin = begin_from_nothing(storage, &wal::segment_lsns(storage)?)?;
     let before = earlier_snapshots(storage)?.last().copied().or(begin);
     if before.is_some_and(|before| lsn.saturating_sub(before) < bytes) {
         return Ok(());
@@ -127,13 +133,17 @@ pub fn forget(
     needs: &Needs,
     now: UnixMs,
 ) -> io::Result<(usize, usize)> {
-    let starts = segment_starts(storage)?;
+    let lsns = wal::segment_lsns(storage)?;
     let snapshots = earlier_snapshots(storage)?;
+    let is_all_needed = lsns.get(1).is_none_or(|next| *next > needs.from());
+    if is_all_needed && snapshots.is_empty() {
+        return Ok((0, 0));
+    }
     let kept = match retention.keeps_history() {
         false => Kept { log_from: needs.from(), snapshots_from: u64::MAX },
         true => {
-            let young = retention.young(&starts, &snapshots, needs, now);
-            let small = retention.small(&starts, &snapshots, needs, storage)?;
+            let young = retention.young(&lsns, &snapshots, needs, now, storage)?;
+            let small = retention.small(&lsns, &snapshots, needs, storage)?;
             Kept {
                 log_from: needs.from().min(young.log_from.max(small.log_from)),
                 snapshots_from: young.snapshots_from.max(small.snapshots_from),
@@ -141,9 +151,9 @@ pub fn forget(
         }
     };
     wal::forget_before(storage, kept.log_from)?;
-    let left = wal::segment_starts(storage, 0)?;
+    let left = wal::segment_lsns(storage)?;
     // What the log does not reach back to is of no use.
-    let from = left.first().map_or(kept.snapshots_from, |it| it.lsn.max(kept.snapshots_from));
+    let from = left.first().map_or(kept.snapshots_from, |lsn| *lsn.max(&kept.snapshots_from));
     let gone: Vec<u64> = snapshots.iter().copied().filter(|lsn| *lsn < from).collect();
     for lsn in &gone {
         storage.remove(&snapshot_name(*lsn))?;
@@ -151,7 +161,7 @@ pub fn forget(
     if !gone.is_empty() {
         storage.sync_directory()?;
     }
-    Ok((starts.len() - left.len(), gone.len()))
+    Ok((lsns.len() - left.len(), gone.len()))
 }
 
 /// From where on history is kept.
@@ -163,31 +173,39 @@ struct Kept {
 
 impl Retention {
     /// Returns what is young enough, and what has to be there to make the data of that time: the
-    /// last snapshot before it, and the log from there on.
+    /// last snapshot before it, and the log from there on. Opens the segments that are old, and one.
     fn young(
         &self,
-        starts: &[SegmentStart],
+        lsns: &[u64],
         snapshots: &BTreeSet<u64>,
         needs: &Needs,
         now: UnixMs,
-    ) -> Kept {
-        let Some(age) = self.age else { return Kept { log_from: 0, snapshots_from: 0 } };
+        storage: &dyn Storage,
+    ) -> io::Result<Kept> {
+        let Some(age) = self.age else { return Ok(Kept { log_from: 0, snapshots_from: 0 }) };
         let limit = now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        // The first record of the next segment is behind all that a segment has.
-        let is_old = |next: &SegmentStart| first_time(next).is_some_and(|time| time.0 < limit);
-        let old = starts.iter().skip(1).take_while(|next| is_old(next)).last();
-        let horizon = old.or(starts.first()).map_or(0, |start| start.lsn);
+        let mut horizon = lsns.first().copied().unwrap_or(0);
+        for next in lsns.iter().skip(1) {
+            // The first record of the next segment is behind all that a segment has.
+            let start = wal::segment_start(storage, *next, RECORD_HEADER_BYTES)?;
+            if first_time(&start).is_none_or(|time| time.0 >= limit) {
+                break;
+            }
+            horizon = *next;
+        }
         let before = snapshots.range(..=horizon).next_back().copied();
         let base = Some(needs.restart).filter(|base| *base <= horizon);
-        let begin = starts.first().filter(|first| first.begins).map(|first| first.lsn);
-        let from = before.max(base).or(begin).unwrap_or(horizon);
-        Kept { log_from: from, snapshots_from: from }
+        let from = match before.max(base) {
+            Some(from) => from,
+            None => begin_from_nothing(storage, lsns)?.unwrap_or(horizon),
+        };
+        Ok(Kept { log_from: from, snapshots_from: from })
     }
 
     /// Returns what is left once the earliest files are gone that are too much.
     fn small(
         &self,
-        starts: &[SegmentStart],
+        lsns: &[u64],
         snapshots: &BTreeSet<u64>,
         needs: &Needs,
         storage: &dyn Storage,
@@ -196,14 +214,13 @@ impl Retention {
         if self.bytes == 0 {
             return Ok(kept);
         }
-        let old: Vec<(u64, u64)> = starts
-            .windows(2)
-            .filter(|pair| pair[1].lsn <= needs.from())
-            .map(|pair| (pair[1].lsn, pair[0].file_bytes))
-            .collect();
-        let mut left = Vec::new();
+        let bytes = |name: &str| storage.open_read(name)?.length();
+        let (mut old, mut left) = (Vec::new(), Vec::new());
+        for pair in lsns.windows(2).filter(|pair| pair[1] <= needs.from()) {
+            old.push((pair[1], bytes(&wal::name_of(pair[0]))?));
+        }
         for lsn in snapshots {
-            left.push((*lsn, storage.open_read(&snapshot_name(*lsn))?.length()?));
+            left.push((*lsn, bytes(&snapshot_name(*lsn))?));
         }
         let mut snapshots = left.into_iter().peekable();
         let mut total = old.iter().map(|(_, bytes)| bytes).sum::<u64>()
@@ -298,6 +315,26 @@ mod tests {
         let needs = Needs { restart: lsns[9], readers: None };
         assert_eq!(forget(&disk, &retention, &needs, UnixMs(9500)).unwrap(), (0, 0));
         assert_eq!(forget(&disk, &retention, &needs, UnixMs(99_500)).unwrap(), (9, 0));
+    }
+
+    #[test]
+    fn no_more_segments_are_opened_than_are_old_and_one() {
+        let disk = SimulatedDisk::new();
+        let lsns = log(&disk, 10);
+        snapshot(&disk, lsns[1], 1);
+        let opened = |restart: usize, age_s| {
+            let needs = Needs { restart: lsns[restart], readers: None };
+            let age = Some(Duration::from_secs(age_s));
+            let before = disk.counts().opens;
+            forget(&disk, &Retention { age, bytes: 0 }, &needs, UnixMs(9500)).unwrap();
+            disk.counts().opens - before
+        };
+        assert_eq!(opened(9, 1000), 2, "that whose time is too young, and the first");
+        assert_eq!(opened(9, 6), 4, "three are old");
+        let before = disk.counts().opens;
+        let needs = Needs { restart: lsns[9], readers: None };
+        forget(&disk, &Retention::default(), &needs, UnixMs(0)).unwrap();
+        assert_eq!(disk.counts().opens, before);
     }
 
     #[test]

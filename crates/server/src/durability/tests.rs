@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use base::prng::Prng;
+use command::{Answer, Feed, FeedQuestion, FeedRead, FeedStart};
+use resp::{Protocol, Reply};
 use runtime::{Embedded, EmbeddedOptions, Environment, Memory, Options};
 use wal::simulated::{Faults, SimulatedDisk};
 use wal::{Storage, WriteError};
@@ -189,6 +191,72 @@ fn snapshot_takes_its_place_once_the_log_is_durable_as_far() {
     assert!(!durability.wait_until_durable(behind, || true));
     drop(server);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn reader_is_told_where_the_log_cannot_be_listed() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always");
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+    disk.set_faults(Faults { lacks_descriptors: true, ..Faults::default() });
+    let refusal = b"-ERR the log cannot be read: Too many open files (os error 24)\r\n";
+    for question in ["READ FROM -", "READ FROM 0", "CREATE a FROM -", "INFO", "GROUPS", "LOGS"] {
+        ask(&mut client, format!("FEED {question}\r\n").as_bytes(), refusal);
+    }
+    disk.set_faults(Faults::default());
+    ask(&mut client, b"FEED CREATE a FROM -\r\n", b"+OK\r\n");
+}
+
+#[test]
+fn group_is_not_made_at_a_place_that_is_being_removed() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always\nappend-segment-size 64kb");
+    let mut client = server.client();
+    let set = format!("SET a {}\r\n", "v".repeat(40_000));
+    (0..3).for_each(|_| ask(&mut client, set.as_bytes(), b"+OK\r\n"));
+    let removal = server.shared.durability.history.removal();
+    client.write_all(b"FEED CREATE a FROM 0\r\n").unwrap();
+    wait_until(&server, || server.shared.durability.history.desk.asker_count() == 1);
+    (0..100).for_each(|_| ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n"));
+    wal::forget_before(&disk, u64::MAX).unwrap();
+    drop(removal);
+    ask(&mut client, b"", b"-ERR LSN 0 is not in the log any more");
+}
+
+/// What readers ask for at once is made as they take it.
+#[test]
+fn answers_that_nobody_takes_have_a_bound_together() {
+    const ASKERS: usize = 90;
+    let server = TestServer::start("effect-backlog-size 8mb");
+    let set = format!("SET a {}\r\n", "v".repeat(100_000));
+    (0..20).for_each(|_| ask(&mut server.client(), set.as_bytes(), b"+OK\r\n"));
+    let question = FeedRead {
+        from: FeedStart::First,
+        count: 1000,
+        database: None,
+        prefixes: Vec::new(),
+        kind: None,
+        waits: false,
+    };
+    let ask_all = |_| {
+        let question = FeedQuestion::Read(question.clone());
+        server.shared.ask(u64::MAX, Protocol::Resp2, question).unwrap()
+    };
+    let mut answers: Vec<Box<dyn Answer>> = (0..ASKERS).map(ask_all).collect();
+    let untaken = || server.shared.durability.history.desk.untaken_bytes();
+    let are_there = |answers: &[Box<dyn Answer>]| answers.iter().all(|answer| answer.is_there());
+    while !answers.is_empty() {
+        wait_until(&server, || are_there(&answers) || untaken() >= 64 << 20);
+        let passes = if answers.len() == ASKERS { 500 } else { 1 };
+        (0..passes).for_each(|_| ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n"));
+        assert!(untaken() < 70 << 20, "{} bytes", untaken());
+        let index = answers.iter().position(|answer| answer.is_there()).unwrap();
+        let mut bytes = Vec::new();
+        answers.swap_remove(index).write(&mut Reply::new(&mut bytes, Protocol::Resp2));
+        assert!(bytes.len() > 1 << 20);
+    }
+    assert_eq!(untaken(), 0);
 }
 
 /// How many histories of an instance the test below has.

@@ -16,7 +16,6 @@ use super::Asked;
 use super::cursor::{Cursor, Cursors};
 use super::groups::{GROUPS_MAX, Groups};
 use super::matching::Wanted;
-use crate::config::options::Settings;
 use crate::durability::history::{first_time, segment_starts};
 use crate::durability::{Durability, SyncPolicy};
 use crate::server_state::ServerState;
@@ -31,6 +30,11 @@ const LOOK_BYTES_MAX: usize = 64 << 20;
 const REPLY_BYTES_MAX: usize = 1 << 20;
 /// How often it is looked whether there are new records in memory, which wakes nobody.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(10);
+/// The bytes of all answers, of those that no session has taken and those that are not finished,
+/// from which on no question is gone on with but those that hold a place in the log, or one.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// How often it is looked then whether sessions have taken theirs, which wakes nobody.
+const UNTAKEN_INTERVAL: Duration = Duration::from_millis(10);
 /// How many places in memory are known to be between two records.
 const KNOWN_PLACES_MAX: usize = 64;
 
@@ -49,8 +53,26 @@ pub struct Answering {
     cursors: Cursors,
     /// How many of the questions hold a place in the log.
     holder_count: usize,
-    /// Places in memory between two records.
-    places: VecDeque<u64>,
+    places: Places,
+}
+
+/// Places in memory that are known to be between two records, the one that was noted last behind
+/// the others.
+#[derive(Default)]
+struct Places(VecDeque<u64>);
+
+impl Places {
+    fn has(&self, position: u64) -> bool {
+        self.0.contains(&position)
+    }
+
+    fn note(&mut self, position: u64) {
+        self.0.retain(|known| *known != position);
+        self.0.push_back(position);
+        if self.0.len() > KNOWN_PLACES_MAX {
+            self.0.pop_front();
+        }
+    }
 }
 
 /// A question for changes that is being answered.
@@ -79,6 +101,32 @@ enum Step {
     Waits,
 }
 
+/// How much memory the answers take.
+struct AnswersSize {
+    /// The bytes of those that are not finished.
+    told: usize,
+    /// A question holds a place in the log.
+    has_holder: bool,
+    /// A question has had its turn though there was no room.
+    has_stepped: bool,
+}
+
+impl AnswersSize {
+    /// Returns whether `read` may go on, where sessions have not taken so many bytes. Those that
+    /// hold a place in the log may, or else one, so that some end.
+    fn have_room_for(&mut self, read: &Read, untaken: usize) -> bool {
+        if untaken >= ANSWERS_BYTES_MAX {
+            return false;
+        }
+        if untaken + self.told < ANSWERS_BYTES_MAX || read.cursor.is_some() {
+            return true;
+        }
+        let is_only = !self.has_holder && !self.has_stepped;
+        self.has_stepped |= is_only;
+        is_only
+    }
+}
+
 /// Where changes are read, and how far they reach.
 struct Stream {
     source: Source,
@@ -95,11 +143,15 @@ enum Source {
 
 impl Stream {
     /// Returns behind which place the first change comes. Lists the folder of a log.
-    fn first(&self) -> u64 {
+    ///
+    /// # Errors
+    /// A sentence that says why nobody knows.
+    fn first(&self) -> Result<u64, String> {
         match &self.source {
-            // One that cannot be listed is told of where it is read.
-            Source::Log(storage) => wal::first_lsn(&**storage).ok().flatten().unwrap_or(self.end),
-            Source::Memory(backlog) => backlog.extent().start.0,
+            Source::Log(storage) => {
+                Ok(wal::first_lsn(&**storage).map_err(unreadable)?.unwrap_or(self.end))
+            }
+            Source::Memory(backlog) => Ok(backlog.extent().start.0),
         }
     }
 }
@@ -107,8 +159,8 @@ impl Stream {
 impl Answering {
     /// Returns one that has nothing to do, for `shared`.
     pub fn new(shared: Arc<ServerState>) -> Answering {
-        let (reads, places) = (VecDeque::new(), VecDeque::new());
-        Answering { shared, reads, cursors: Cursors::default(), holder_count: 0, places }
+        let (cursors, places) = (Cursors::default(), Places::default());
+        Answering { shared, reads: VecDeque::new(), cursors, holder_count: 0, places }
     }
 
     /// Goes on with all that was asked; returns how long nothing is to be done unless the thread is
@@ -116,40 +168,39 @@ impl Answering {
     pub fn step(&mut self) -> Option<Duration> {
         let shared = Arc::clone(&self.shared);
         let desk = &shared.durability.history.desk;
-        let mut changes = Vec::new();
-        for asked in desk.take() {
-            match &asked.question {
-                FeedQuestion::Read(read) => {
-                    let read = read.clone();
-                    self.reads.push_back(Read::new(asked, read));
-                }
-                FeedQuestion::Acknowledge { .. }
-                | FeedQuestion::Create { .. }
-                | FeedQuestion::Drop { .. } => changes.push(asked),
-                FeedQuestion::Groups => self.tell_groups(&asked),
-                FeedQuestion::Info => self.tell_info(&asked),
-                FeedQuestion::Logs => self.tell_logs(&asked),
-                FeedQuestion::Purge { name } => {
-                    let name = name.clone();
-                    self.purge(&asked, &name);
-                }
-            }
-        }
-        self.change_groups(changes);
+        self.close_removed();
+        self.take_questions();
         // SYNC POINT: counted before a look at how far the log is, so that the log thread, which
         // moves that on first, wakes this one. Pairs with the load in `note_progress`.
         desk.followers.store(self.reads.len(), Ordering::SeqCst);
         let stream = if self.reads.is_empty() { None } else { self.stream() };
-        let (mut is_busy, mut waits) = (false, 0);
+        let mut answers = AnswersSize {
+            told: self.reads.iter().map(|read| read.told.len()).sum(),
+            has_holder: self.holder_count > 0,
+            has_stepped: false,
+        };
+        let (mut is_busy, mut is_held_up, mut waits) = (false, false, 0);
         for _ in 0..self.reads.len() {
             let mut read = self.reads.pop_front().expect("as many are there");
-            // Counted again where it holds its place on.
-            self.holder_count -= usize::from(read.cursor.is_some());
             if read.asked.is_given_up() {
+                self.holder_count -= usize::from(read.cursor.is_some());
                 continue;
             }
-            match self.step_of(&mut read, stream.as_ref()) {
-                Ok(Step::Done) => read.answer(stream.as_ref().map_or(0, |it| it.end)),
+            if !answers.have_room_for(&read, desk.untaken_bytes()) {
+                is_held_up = true;
+                self.reads.push_back(read);
+                continue;
+            }
+            // Counted again where it holds its place on.
+            self.holder_count -= usize::from(read.cursor.is_some());
+            let told_before = read.told.len();
+            let step = self.step_of(&mut read, stream.as_ref());
+            answers.told += read.told.len() - told_before;
+            match step {
+                Ok(Step::Done) => {
+                    answers.told -= read.told.len();
+                    read.answer(stream.as_ref().map_or(0, |it| it.end));
+                }
                 Ok(Step::More) => {
                     is_busy = true;
                     self.holder_count += usize::from(read.cursor.is_some());
@@ -159,14 +210,52 @@ impl Answering {
                     waits += 1;
                     self.reads.push_back(read);
                 }
-                Err(reason) => read.asked.refuse(&reason),
+                Err(reason) => {
+                    answers.told -= read.told.len();
+                    read.asked.refuse(&reason);
+                }
             }
         }
         if is_busy {
             return Some(Duration::ZERO);
         }
+        if is_held_up {
+            return Some(UNTAKEN_INTERVAL);
+        }
         let is_log = shared.durability.is_on();
         (waits > 0 && !is_log).then_some(MEMORY_INTERVAL)
+    }
+
+    /// Takes what was asked, and answers all that is not asked for changes.
+    fn take_questions(&mut self) {
+        let mut changes = Vec::new();
+        for (question, asked) in self.durability().history.desk.take() {
+            match question {
+                FeedQuestion::Read(read) => self.reads.push_back(Read::new(asked, read)),
+                FeedQuestion::Acknowledge { .. }
+                | FeedQuestion::Create { .. }
+                | FeedQuestion::Drop { .. } => changes.push((question, asked)),
+                FeedQuestion::Groups => self.tell_groups(&asked),
+                FeedQuestion::Info => self.tell_info(&asked),
+                FeedQuestion::Logs => self.tell_logs(&asked),
+                FeedQuestion::Purge { name } => self.purge(&asked, &name),
+            }
+        }
+        self.change_groups(changes);
+    }
+
+    /// Closes the files of the log that are removed.
+    fn close_removed(&mut self) {
+        let has_removed = self.durability().history.has_removed.swap(false, Ordering::SeqCst);
+        match self.durability().storage() {
+            None => self.cursors.clear(),
+            Some(storage) if has_removed => match wal::first_lsn(&*storage) {
+                Ok(Some(first)) => self.cursors.forget_before(first),
+                // They are looked for anew.
+                Ok(None) | Err(_) => self.cursors.clear(),
+            },
+            Some(_) => {}
+        }
     }
 
     fn durability(&self) -> &Durability {
@@ -175,8 +264,8 @@ impl Answering {
 
     /// Returns where changes are read now, if any are kept.
     fn stream(&self) -> Option<Stream> {
-        let extent = self.shared.runtime.kept_backlog().map(|backlog| backlog.extent());
-        let latest = extent.map_or(0, |extent| extent.end.0);
+        let backlog = self.shared.runtime.kept_backlog();
+        let latest = backlog.map_or(0, |backlog| backlog.latest().0);
         if let Some(storage) = self.durability().storage() {
             // A change that a power cut takes back was never told, as far as the policy goes.
             let report = self.durability().report();
@@ -237,7 +326,7 @@ impl Answering {
     /// Returns the position behind which `start` reads.
     fn place_of(&self, start: &FeedStart, stream: &Stream) -> Result<u64, String> {
         let position = match start {
-            FeedStart::First => return Ok(stream.first()),
+            FeedStart::First => return stream.first(),
             FeedStart::Latest => return Ok(stream.latest),
             FeedStart::Lsn(lsn) => *lsn,
             FeedStart::Group(name) => {
@@ -245,7 +334,7 @@ impl Answering {
                 lsn.ok_or_else(|| no_group(name))?
             }
         };
-        let first = stream.first();
+        let first = stream.first()?;
         if position < first {
             return Err(purged(position, first));
         }
@@ -267,14 +356,14 @@ impl Answering {
         let told = |error: LogError| match error {
             // It has been removed meanwhile.
             LogError::Gap { begins, .. } => purged(from, begins),
-            error => format!("the log cannot be read: {error}"),
+            error => unreadable(error),
         };
         let mut cursor = match read.cursor.take() {
             Some(cursor) => cursor,
-            None => {
-                let found = self.cursors.find(storage, from).map_err(told)?;
-                found.ok_or_else(|| purged(from, stream.first()))?
-            }
+            None => match self.cursors.find(storage, from).map_err(told)? {
+                Some(cursor) => cursor,
+                None => return Err(purged(from, stream.first()?)),
+            },
         };
         let mut step_bytes = 0;
         while step_bytes < STEP_BYTES && !read.is_full() {
@@ -300,7 +389,10 @@ impl Answering {
         stream: &Stream,
     ) -> Result<(), String> {
         let from = read.position.expect("it is known where it begins");
-        let begin = if self.places.contains(&from) { from } else { stream.first() };
+        let begin = if self.places.has(from) { from } else { stream.first()? };
+        if begin > from {
+            return Err(purged(from, begin));
+        }
         let lost = |Lost { oldest }| purged(from, oldest.0);
         let mut consumer = backlog.consumer_from(Lsn(begin)).map_err(lost)?;
         while !read.is_full() {
@@ -319,25 +411,24 @@ impl Answering {
                 break;
             }
         }
-        self.places.push_back(read.position.expect("it is known where it begins"));
-        if self.places.len() > KNOWN_PLACES_MAX {
-            self.places.pop_front();
-        }
+        self.places.note(read.position.expect("it is known where it begins"));
         Ok(())
     }
 
     /// Carries out all of `changes` of groups, which are durable together, and answers.
-    fn change_groups(&self, changes: Vec<Asked>) {
+    fn change_groups(&self, changes: Vec<(FeedQuestion, Asked)>) {
         if changes.is_empty() {
             return;
         }
+        // What a new group has to read is not removed before it is known to be one.
+        let _removal = self.durability().history.removal();
         let Some((storage, stream)) = self.durability().storage().zip(self.stream()) else {
-            return changes.iter().for_each(|asked| asked.refuse(NO_LOG));
+            return changes.iter().for_each(|(_, asked)| asked.refuse(NO_LOG));
         };
         let before = self.durability().groups().clone();
         let mut groups = before.clone();
-        let apply = |asked: Asked| {
-            let result = self.change_group(&asked.question, &mut groups, &stream);
+        let apply = |(question, asked): (FeedQuestion, Asked)| {
+            let result = self.change_group(&question, &mut groups, &stream);
             (asked, result)
         };
         let results: Vec<(Asked, Result<GroupReply, String>)> =
@@ -401,8 +492,12 @@ impl Answering {
     fn tell_groups(&self, asked: &Asked) {
         let groups = self.durability().groups().clone();
         let stream = self.stream();
-        let (first, latest) = stream.map_or((0, 0), |stream| (stream.first(), stream.latest));
-        let lag_max = lag_max(&self.shared.settings());
+        let first = match stream.as_ref().map_or(Ok(0), Stream::first) {
+            Ok(first) => first,
+            Err(reason) => return asked.refuse(&reason),
+        };
+        let latest = stream.map_or(0, |stream| stream.latest);
+        let lag_max = self.shared.settings().persistence.feed_lag_max;
         asked.answer(|reply| {
             reply.array(groups.lsns.len());
             for (name, lsn) in &groups.lsns {
@@ -424,8 +519,11 @@ impl Answering {
             Some(Source::Memory(_)) => "memory",
             None => "none",
         };
-        let (first, end, latest) =
-            stream.map_or((0, 0, 0), |stream| (stream.first(), stream.end, stream.latest));
+        let first = match stream.as_ref().map_or(Ok(0), Stream::first) {
+            Ok(first) => first,
+            Err(reason) => return asked.refuse(&reason),
+        };
+        let (end, latest) = stream.map_or((0, 0), |stream| (stream.end, stream.latest));
         let groups = self.durability().groups().lsns.len() as u64;
         let waiting = self.durability().history.desk.asker_count() as u64;
         asked.answer(|reply| {
@@ -444,7 +542,7 @@ impl Answering {
         let Some(storage) = self.durability().storage() else { return asked.refuse(NO_LOG) };
         let starts = match segment_starts(&*storage) {
             Ok(starts) => starts,
-            Err(error) => return asked.refuse(&format!("the log cannot be read: {error}")),
+            Err(error) => return asked.refuse(&unreadable(error)),
         };
         let needs = self.durability().needs(&self.shared.settings());
         asked.answer(|reply| {
@@ -533,25 +631,23 @@ impl Read {
     /// Answers with what there is, of a stream that can be read up to `end`.
     fn answer(self, end: u64) {
         let next = self.position.unwrap_or(0);
-        self.asked.answer(|reply| {
+        self.asked.answer_with(self.told, |reply| {
             reply.map(3);
             put_number(reply, "next", next);
             put_number(reply, "end", end.max(next));
             reply.bulk("changes");
             reply.array(self.told_count);
-            reply.raw(&self.told);
         });
     }
-}
-
-/// Returns how many bytes a group may be behind before the log does not wait for it; 0 for any.
-pub fn lag_max(settings: &Settings) -> u64 {
-    settings.persistence.feed_lag_max
 }
 
 fn put_number(reply: &mut Reply<'_>, name: &str, number: u64) {
     reply.bulk(name);
     reply.integer(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
+fn unreadable(error: impl std::fmt::Display) -> String {
+    format!("the log cannot be read: {error}")
 }
 
 fn purged(position: u64, first: u64) -> String {
@@ -560,4 +656,19 @@ fn purged(position: u64, first: u64) -> String {
 
 fn no_group(name: &[u8]) -> String {
     format!("there is no group '{}'", name.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_at_one_place_leave_the_places_of_others_known() {
+        let mut places = Places::default();
+        places.note(1);
+        (0..2 * KNOWN_PLACES_MAX).for_each(|_| places.note(2));
+        assert!(places.has(1) && places.has(2));
+        (0..KNOWN_PLACES_MAX as u64).for_each(|place| places.note(10 + place));
+        assert!(!places.has(1) && !places.has(2) && places.has(10));
+    }
 }

@@ -100,8 +100,47 @@ impl Cursors {
         }
     }
 
+    /// Drops the places in segments that begin before `lsn`: they are removed, and the system keeps
+    /// their bytes only for who has them open.
+    pub fn forget_before(&mut self, lsn: u64) {
+        self.kept.retain(|cursor| cursor.follower.segment_begin() >= lsn);
+    }
+
+    /// Drops all places.
+    pub fn clear(&mut self) {
+        self.kept.clear();
+    }
+
     /// Returns the bytes of all frames that are kept, some of them counted more than once.
     fn kept_bytes(&self) -> usize {
         self.kept.iter().map(|cursor| cursor.payload.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wal::simulated::SimulatedDisk;
+    use wal::{Begin, Writer, WriterOptions};
+
+    use super::*;
+
+    #[test]
+    fn no_place_is_kept_in_a_segment_that_is_removed() {
+        let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new());
+        let options = WriterOptions { segment_bytes: 100, ..WriterOptions::default() };
+        let begun = Writer::begin(Arc::clone(&storage), 0, Begin::Nothing, options);
+        let mut writer = begun.unwrap();
+        let mut cursors = Cursors::default();
+        for lsn in (0..400).step_by(40) {
+            writer.append(&[1; 40]).unwrap();
+            let cursor = cursors.find(&storage, lsn).unwrap().unwrap();
+            assert_eq!(cursor.follower.segment_begin(), lsn);
+            cursors.keep(cursor);
+        }
+        assert_eq!(cursors.kept.len(), 10);
+        wal::forget_before(&*storage, 240).unwrap();
+        cursors.forget_before(wal::first_lsn(&*storage).unwrap().unwrap());
+        assert_eq!(cursors.kept.front().map(|cursor| cursor.lsn), Some(240));
+        assert_eq!(cursors.kept.len(), 4);
     }
 }
