@@ -64,6 +64,11 @@ fn mistake_is_undone_while_the_server_runs_and_another_goes_on_from_before_it() 
     let (text, is_done) = restore(&source, &["--to-lsn", &far], &target);
     assert!(!is_done && text.contains("nothing is known of LSN"), "{text}");
     assert!(!target.exists(), "nothing is left of what failed");
+    std::fs::create_dir(&target).expect("it can be made");
+    let (text, is_done) = restore(&source, &["--to-lsn", &far], &target);
+    assert!(!is_done && text.contains("nothing is known of LSN"), "{text}");
+    let left = std::fs::read_dir(&target).expect("it stays").count();
+    assert_eq!(left, 0, "nothing is left in the folder that was there");
 }
 
 #[test]

@@ -350,9 +350,13 @@ impl Consumer {
     /// When the next record is not kept any more; the position stays.
     pub fn share(&mut self, bytes_max: usize, records: &mut SharedRecords) -> Result<(), Lost> {
         records.clear();
-        let kept = self.backlog.lock();
+        let mut kept = self.backlog.lock();
         if kept.from(self.position.0).is_none() {
             return Err(Lost { oldest: Lsn(kept.start()) });
+        }
+        if kept.newest.len() >= kept.piece_bytes {
+            // Full already: its last record may be as large as a value can be.
+            self.backlog.begin_piece(&mut kept);
         }
         let mut taken = 0;
         for piece in kept.full_from(self.position.0) {
@@ -680,6 +684,22 @@ mod tests {
         append(&backlog, b"x");
         let extent = backlog.extent();
         assert!(extent.end.0 - extent.start.0 < 3 * BYTES as u64);
+    }
+
+    #[test]
+    fn full_piece_is_shared_though_nothing_has_come_behind_it() {
+        let (backlog, _) = backlog(8 << 20);
+        let mut log = backlog.required_consumer(8 << 20);
+        let mut shared = SharedRecords::default();
+        let behind = append(&backlog, &[b'v'; 1 << 20]);
+        log.share(usize::MAX, &mut shared).unwrap();
+        assert_eq!((log.position(), shared.copied.len()), (behind, 0));
+        assert!(shared.byte_count() > 1 << 20);
+        log.be_done(&mut shared);
+        let behind = append(&backlog, b"x");
+        log.share(usize::MAX, &mut shared).unwrap();
+        assert_eq!(log.position(), behind);
+        assert!(!shared.copied.is_empty(), "it goes on to be filled");
     }
 
     #[test]

@@ -182,7 +182,7 @@ struct QueueState {
     /// Nothing more comes.
     has_ended: bool,
     made: Made,
-    /// Why one could not be made, the earliest in the file of those that are known.
+    /// Why one could not be made: what was noted first, which need not be the earliest in the file.
     failure: Option<LoadError>,
 }
 
@@ -451,8 +451,8 @@ impl Feed<'_> {
         })
     }
 
-    /// Makes room in the index for `keys`, as far as a file of this length can have them. What is
-    /// made ahead in vain is less than the file.
+    /// Makes room in the index for `keys`, as far as a file of this length can have them: no more
+    /// is made ahead in vain for a database, whatever the file says.
     fn reserve(&self, database: DatabaseIndex, keys: u64) {
         let keyspace = self.runtime.keyspace();
         let believed = keys.min(self.options.file_bytes / KEY_BYTES_BELIEVED);

@@ -144,11 +144,11 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let mut threads = start_threads(&shared, acceptor)?;
     threads.serving.extend(loader);
     let _pid_file = PidFile::write(settings.daemon.pid_file.as_deref());
-    wait_until_loaded(&shared, &signals, &poller)?;
+    wait_while(&shared, &signals, &poller, || shared.loading.is_on())?;
     if !shared.shutdown.has_begun() {
         announce(start, &kinds)?;
     }
-    wait_for_the_end(&shared, &signals, &poller)?;
+    wait_while(&shared, &signals, &poller, || true)?;
     start.supervisor.stopping();
     end_at_once_at_a_signal(signals);
     // Who reads the memory itself turns to the socket, and learns there that the server is gone.
@@ -272,9 +272,9 @@ impl Threads {
         let ended: Vec<Result<(), String>> = self.serving.into_iter().map(join).collect();
         shared.persistence.join();
         shared.durability.end();
-        join(self.log)?;
-        join(self.history)?;
-        ended.into_iter().collect()
+        // All of them, whatever has become of the first.
+        let others = [self.log, self.history].map(join);
+        ended.into_iter().chain(others).collect()
     }
 }
 
@@ -393,26 +393,8 @@ fn end_poller(shared: &ServerState, signals: &Signals) -> io::Result<Poller> {
     Ok(poller)
 }
 
-/// Returns once the data are there, or the server is shutting down.
-fn wait_until_loaded(
-    shared: &ServerState,
-    signals: &Signals,
-    poller: &Poller,
-) -> Result<(), String> {
-    wait_while(shared, signals, poller, || shared.loading.is_on())
-}
-
-/// Returns once the server is shutting down, by SHUTDOWN, by a signal or because a worker failed.
-fn wait_for_the_end(
-    shared: &ServerState,
-    signals: &Signals,
-    poller: &Poller,
-) -> Result<(), String> {
-    wait_while(shared, signals, poller, || true)
-}
-
-/// Does what signals ask for while `goes_on` and the server is not shutting down. The waker of the
-/// shutdown tells of both.
+/// Does what signals ask for while `goes_on` and the server is not shutting down, by SHUTDOWN, by a
+/// signal or because a worker failed. The waker of the shutdown tells of both.
 fn wait_while(
     shared: &ServerState,
     signals: &Signals,

@@ -67,6 +67,23 @@ fn duration(time: Timespec) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// Returns year, month and day of the month of the day that is `days` after 1 January 1970, in the
+/// Gregorian calendar. Calls nothing, so that a signal handler may ask.
+///
+/// Source: Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`.
+pub fn date_of_day(days: i64) -> (i64, u8, u8) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Years begin in March here, so that the day which not each has is their last.
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = (shifted + 2) % 12 + 1;
+    (year_of_era + era * 400 + i64::from(month <= 2), month as u8, day as u8)
+}
+
 /// A wall-clock time in the local time zone, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
@@ -116,6 +133,21 @@ pub(crate) fn local_parts(time: UnixMs) -> libc::tm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_since_1970_are_dates() {
+        for (days, expected) in [
+            (0, (1970, 1, 1)),
+            (-1, (1969, 12, 31)),
+            (-732, (1967, 12, 31)),
+            (59, (1970, 3, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (20_779, (2026, 11, 22)),
+        ] {
+            assert_eq!(date_of_day(days), expected, "{days}");
+        }
+    }
 
     #[test]
     fn local_time_has_the_ranges_it_states() {

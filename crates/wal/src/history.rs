@@ -26,13 +26,19 @@ pub struct SegmentStart {
 }
 
 /// Returns how the segments of `storage` start, in their order, each with at most `first_bytes` of
-/// its payload. Only headers are checked.
+/// its payload. Only headers are checked. Those that are removed meanwhile are left out.
 ///
 /// # Errors
 /// When a file cannot be read.
 pub fn segment_starts(storage: &dyn Storage, first_bytes: usize) -> io::Result<Vec<SegmentStart>> {
-    let lsns = segment_lsns(storage)?.into_iter();
-    lsns.map(|lsn| segment_start(storage, lsn, first_bytes)).collect()
+    let mut starts = Vec::new();
+    for lsn in segment_lsns(storage)? {
+        match segment_start(storage, lsn, first_bytes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            start => starts.push(start?),
+        }
+    }
+    Ok(starts)
 }
 
 /// Returns how the segment of `storage` starts that begins at `lsn`, as [`segment_starts`].

@@ -294,40 +294,64 @@ impl Reader {
     fn read_frame(&mut self) -> Result<Option<FrameHeader>, LogError> {
         let file = self.file.take().expect("a segment is open");
         let length = self.summaries.last().expect("a segment is open").file_bytes;
-        let found = tail::frame_at(&*file, length, self.offset, &mut self.frame);
-        match found.map_err(|error| self.disk(error))? {
-            Ok(header) => {
-                if header.flags & HEAD != 0
-                    || header.lsn != self.lsn
-                    || header.previous != self.chain
-                    || header.salt != self.salt
-                {
-                    return Err(self.corrupt("the frame there does not follow on the one before"));
-                }
-                self.file = Some(file);
-                self.offset += self.frame.len() as u64;
-                (self.chain, self.lsn) = (header.chain, header.end_lsn());
-                let summary = self.summaries.last_mut().expect("a segment is open");
-                summary.frames += u64::from(header.payload_bytes > 0);
-                summary.payload_bytes += header.payload_bytes;
-                Ok(Some(header))
-            }
+        let header = match self.frame_here(&*file, length)? {
+            Ok(header) => header,
             Err(HeaderError::Version(version)) => {
-                Err(LogError::Version { name: self.name(), offset: self.offset, version })
+                return Err(LogError::Version { name: self.name(), offset: self.offset, version });
             }
-            Err(_) => self.judge_end(&*file, length).map(|()| None),
+            Err(_) => match self.judge_end(&*file, length)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
+        };
+        if header.flags & HEAD != 0
+            || header.lsn != self.lsn
+            || header.previous != self.chain
+            || header.salt != self.salt
+        {
+            return Err(self.corrupt("the frame there does not follow on the one before"));
         }
+        self.file = Some(file);
+        self.offset += self.frame.len() as u64;
+        (self.chain, self.lsn) = (header.chain, header.end_lsn());
+        let summary = self.summaries.last_mut().expect("a segment is open");
+        summary.frames += u64::from(header.payload_bytes > 0);
+        summary.payload_bytes += header.payload_bytes;
+        Ok(Some(header))
     }
 
-    /// No frame is at the offset: it is the segment's end, a torn one or not, or damage.
-    fn judge_end(&mut self, file: &dyn LogFile, length: u64) -> Result<(), LogError> {
+    fn frame_here(
+        &mut self,
+        file: &dyn LogFile,
+        length: u64,
+    ) -> Result<Result<FrameHeader, HeaderError>, LogError> {
+        let found = tail::frame_at(file, length, self.offset, &mut self.frame);
+        found.map_err(|error| self.disk(error))
+    }
+
+    /// No frame is at the offset: it is the segment's end, a torn one or not, or damage. Returns
+    /// the frame that is there now, of a log that is written meanwhile.
+    fn judge_end(
+        &mut self,
+        file: &dyn LogFile,
+        length: u64,
+    ) -> Result<Option<FrameHeader>, LogError> {
         let is_last = self.opened == self.segments.len();
         let verdict = tail::judge(file, length, self.offset, self.lsn, self.salt);
-        match verdict.map_err(|error| self.disk(error))? {
-            Verdict::End => Ok(()),
+        let verdict = verdict.map_err(|error| self.disk(error))?;
+        if verdict == Verdict::End {
+            return Ok(None);
+        }
+        // The frame may have been written behind the look for it and before the look at what
+        // follows, which then seems to be behind damage.
+        if let Ok(header) = self.frame_here(file, length)? {
+            return Ok(Some(header));
+        }
+        match verdict {
+            Verdict::End => Ok(None),
             Verdict::Torn { bytes } if is_last => {
                 self.torn_bytes = bytes;
-                Ok(())
+                Ok(None)
             }
             Verdict::Torn { .. } => {
                 Err(self.corrupt("a later segment follows, before which this one was durable"))

@@ -82,12 +82,7 @@ pub trait LogFile: Send {
     ///
     /// # Errors
     /// When the disk fails or is full.
-    fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match pieces.iter().find(|piece| !piece.is_empty()) {
-            Some(piece) => self.write_at(offset, piece),
-            None => Ok(0),
-        }
-    }
+    fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Makes the file `length` bytes long, and has the disk keep room for all of them where its
     /// file system can: new bytes are zeroes, which nobody has to write.

@@ -3,8 +3,10 @@
 use super::*;
 use crate::frame::HEADER_BYTES;
 use crate::simulated::{Faults, SimulatedDisk};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const OPTIONS: WriterOptions = WriterOptions { segment_bytes: 4096, term: 1, salt: 77 };
 
@@ -242,6 +244,106 @@ fn a_torn_end_is_cut_and_what_came_before_goes_on() {
     writer.sync().unwrap();
     let (found, end) = read(&disk).unwrap();
     assert_eq!((found.len(), end.torn_bytes), (all.len() + 4, 0));
+}
+
+/// A folder whose files become those of `after` once so many reads of `before` are left.
+struct Changing {
+    before: SimulatedDisk,
+    after: SimulatedDisk,
+    reads_left: Arc<AtomicUsize>,
+}
+
+struct ChangingFile {
+    files: [Box<dyn LogFile>; 2],
+    reads_left: Arc<AtomicUsize>,
+}
+
+impl Storage for Changing {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.before.list()
+    }
+
+    fn open_read(&self, name: &str) -> io::Result<Box<dyn LogFile>> {
+        let files = [self.before.open_read(name)?, self.after.open_read(name)?];
+        Ok(Box::new(ChangingFile { files, reads_left: Arc::clone(&self.reads_left) }))
+    }
+
+    fn create(&self, _: &str) -> io::Result<Box<dyn LogFile>> {
+        unreachable!("it is only read")
+    }
+
+    fn open(&self, _: &str) -> io::Result<Box<dyn LogFile>> {
+        unreachable!("it is only read")
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn lock(&self) -> io::Result<Lock> {
+        unreachable!("it is only read")
+    }
+}
+
+impl LogFile for ChangingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.files[1].length()
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.reads_left.load(Ordering::Relaxed);
+        self.reads_left.store(left.saturating_sub(1), Ordering::Relaxed);
+        self.files[usize::from(left == 0)].read_at(offset, bytes)
+    }
+
+    fn write_at(&self, _: u64, _: &[u8]) -> io::Result<usize> {
+        unreachable!("it is only read")
+    }
+
+    fn write_pieces_at(&self, _: u64, _: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        unreachable!("it is only read")
+    }
+
+    fn set_length(&self, _: u64) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+}
+
+/// What is appended between two looks at a file is no damage.
+#[test]
+fn a_log_that_is_written_meanwhile_is_sound() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer(&disk);
+    let all = fill(&mut writer, 3);
+    let before = SimulatedDisk::with_contents(&disk.contents());
+    fill(&mut writer, 3);
+    let after = SimulatedDisk::with_contents(&disk.contents());
+    let mut ends = BTreeSet::new();
+    for count in 0..40 {
+        let reads_left = Arc::new(AtomicUsize::new(count));
+        let storage = Changing { before: before.clone(), after: after.clone(), reads_left };
+        let mut reader = Reader::open(Arc::new(storage)).unwrap();
+        let mut payload = Vec::new();
+        while let Some(frame) = reader.next(&mut payload).unwrap_or_else(|error| {
+            panic!("after {count} reads: {error}");
+        }) {
+            assert!(frame.end_lsn <= 2 * all.len() as u64);
+        }
+        ends.insert(reader.end().lsn);
+    }
+    assert_eq!(ends.into_iter().collect::<Vec<_>>(), [all.len() as u64, 2 * all.len() as u64]);
 }
 
 #[test]

@@ -231,6 +231,11 @@ impl Writer {
         self.durable
     }
 
+    /// Returns how long segments are.
+    pub fn segment_bytes(&self) -> u64 {
+        self.options.segment_bytes
+    }
+
     /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
     pub fn wants_spare(&self) -> bool {
         // Not for a log that hardly grows.

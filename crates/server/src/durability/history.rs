@@ -173,7 +173,8 @@ struct Kept {
 
 impl Retention {
     /// Returns what is young enough, and what has to be there to make the data of that time: the
-    /// last snapshot before it, and the log from there on. Opens the segments that are old, and one.
+    /// last snapshot before it, and the log from there on. Opens the segments that are old, and one
+    /// or two.
     fn young(
         &self,
         lsns: &[u64],
@@ -249,29 +250,15 @@ impl Retention {
 mod tests {
     use std::sync::Arc;
 
-    use base::{DatabaseIndex, Lsn};
-    use effects::{Change, Effect, EventClass, Expiry, Record};
     use wal::simulated::SimulatedDisk;
-    use wal::{Begin, Writer, WriterOptions};
 
     use super::*;
+    use crate::durability::tests::log_of_seconds;
 
-    /// A log of records of so many bytes, one a second from 0 on, one in each segment.
+    /// A log of records of one a second from 0 on, one in each segment.
     fn log(disk: &SimulatedDisk, count: i64) -> Vec<u64> {
-        let options = WriterOptions { segment_bytes: 100, ..WriterOptions::default() };
-        let storage = Arc::new(disk.clone());
-        let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
-        let mut lsns = vec![0];
-        for second in 0..count {
-            let effect = Effect::Set { key: b"k", value: b"v", expiry: Expiry::Clear };
-            let change = Change::new(DatabaseIndex(0), EventClass::String, effect);
-            let mut bytes = Vec::new();
-            Record::one(UnixMs(second * 1000), &change).encode(Lsn(writer.lsn()), &mut bytes);
-            writer.append(&bytes).unwrap();
-            lsns.push(writer.lsn());
-        }
-        writer.sync().unwrap();
-        lsns
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        log_of_seconds(&storage, 0..count, 100)
     }
 
     fn snapshot(disk: &SimulatedDisk, lsn: u64, bytes: u64) {

@@ -38,7 +38,6 @@ pub struct LogThread {
 struct Log {
     storage: Arc<dyn Storage>,
     _lock: wal::Lock,
-    segment_bytes: u64,
     /// None once it has failed.
     writer: Option<Writer>,
     consumer: Consumer,
@@ -105,11 +104,10 @@ impl LogThread {
 
 impl Log {
     fn new(RunningLog { log, consumer }: RunningLog) -> Log {
-        let OpenLog { storage, lock, writer, segment_bytes, .. } = log;
+        let OpenLog { storage, lock, writer, .. } = log;
         Log {
             storage,
             _lock: lock,
-            segment_bytes,
             writer: Some(writer),
             consumer,
             records: SharedRecords::default(),
@@ -260,10 +258,7 @@ impl Log {
             match receiver.try_recv() {
                 Err(TryRecvError::Empty) => return,
                 Ok(Ok(spare)) => writer.offer_spare(spare),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "The next segment of the log cannot be prepared");
-                    self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
-                }
+                Ok(Err(error)) => self.pause_spares(&error),
                 Err(TryRecvError::Disconnected) => {}
             }
             self.spare = None;
@@ -273,7 +268,7 @@ impl Log {
             return;
         }
         let (sender, receiver) = channel();
-        let (storage, segment_bytes) = (Arc::clone(&self.storage), self.segment_bytes);
+        let (storage, segment_bytes) = (Arc::clone(&self.storage), writer.segment_bytes());
         let preparation = match policy {
             // Each write waits for a sync.
             SyncPolicy::Always => Preparation::Zeroed,
@@ -287,9 +282,14 @@ impl Log {
         let started = std::thread::Builder::new().name("log-spare".to_owned()).spawn(prepare);
         match started {
             Ok(_) => self.spare = Some(receiver),
-            // The writer makes a segment itself, more slowly.
-            Err(error) => tracing::warn!(%error, "No thread for the next segment of the log"),
+            Err(error) => self.pause_spares(&error),
         }
+    }
+
+    /// Prepares no segment for a while: the writer makes one itself, more slowly.
+    fn pause_spares(&mut self, error: &std::io::Error) {
+        tracing::warn!(%error, "The next segment of the log cannot be prepared");
+        self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
     }
 
     fn patience(&mut self, policy: SyncPolicy, had_records: bool) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! Times as people write them, in UTC: `2026-11-25T19:47:11.250Z`, or seconds since the Unix epoch.
 
 use base::UnixMs;
+use sys::clock::date_of_day;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -14,7 +15,7 @@ pub fn parse(text: &str) -> Option<UnixMs> {
 
 /// Returns `time` as [`parse`] reads it.
 pub fn format(time: UnixMs) -> String {
-    let (year, month, day) = date_of(time.0.div_euclid(DAY_MS));
+    let (year, month, day) = date_of_day(time.0.div_euclid(DAY_MS));
     let rest = time.0.rem_euclid(DAY_MS);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
     let (second, millisecond) = (rest / 1000 % 60, rest % 1000);
@@ -30,11 +31,14 @@ fn parse_date(text: &str) -> Option<UnixMs> {
     let second = seconds(parts.next()?)?;
     let is_time = hour < 24 && minute < 60 && (0..60_000).contains(&second);
     let is_over = numbers.next().is_none() && parts.next().is_none();
-    if !is_time || !is_over || !(1..=9999).contains(&year) || !(1..=12).contains(&month) {
+    let is_date =
+        (1..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !is_time || !is_over || !is_date {
         return None;
     }
     let days = days_to(year, month, day);
-    if date_of(days) != (year, month, day) {
+    if date_of_day(days) != (year, month as u8, day as u8) {
+        // The month has not so many days.
         return None;
     }
     Some(UnixMs(days * DAY_MS + hour * 3_600_000 + minute * 60_000 + second))
@@ -63,16 +67,6 @@ fn days_to(year: i64, month: i64, day: i64) -> i64 {
     365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
-/// Returns the date so many days behind the Unix epoch.
-fn date_of(days: i64) -> (i64, i64, i64) {
-    let mut year = 1970 + days.div_euclid(366);
-    while days_to(year + 1, 1, 1) <= days {
-        year += 1;
-    }
-    let month = (1..=12).rev().find(|month| days_to(year, *month, 1) <= days).unwrap_or(1);
-    (year, month, days - days_to(year, month, 1) + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +75,8 @@ mod tests {
     fn dates_are_read_and_written_alike() {
         for (text, time) in [
             ("1970-01-01T00:00:00.000Z", 0),
+            ("1967-12-31T00:00:00.000Z", -63_244_800_000),
+            ("0001-01-01T00:00:00.000Z", -62_135_596_800_000),
             ("2000-02-29T23:59:59.999Z", 951_868_799_999),
             ("2026-11-25T19:47:11.250Z", 1_795_636_031_250),
             ("2100-03-01T00:00:00.000Z", 4_107_542_400_000),
@@ -88,9 +84,9 @@ mod tests {
             assert_eq!(parse(text), Some(UnixMs(time)), "{text}");
             assert_eq!(format(UnixMs(time)), text);
         }
-        for day in (-200_000..200_000).step_by(13) {
-            let (year, month, date) = date_of(day);
-            assert_eq!(days_to(year, month, date), day);
+        for day in -200_000..200_000 {
+            let (year, month, date) = date_of_day(day);
+            assert_eq!(days_to(year, month.into(), date.into()), day);
         }
         assert_eq!(parse("2026-11-25T19:47:11Z"), Some(UnixMs(1_795_636_031_000)));
         assert_eq!(parse("1795636031.25"), Some(UnixMs(1_795_636_031_250)));
@@ -108,6 +104,9 @@ mod tests {
             "1.2345",
             "+1",
             "2026-02-29T00:00:00Z",
+            "2026-01-00T00:00:00Z",
+            "2026-01-32T00:00:00Z",
+            "2026-01-9223372036854775807T00:00:00Z",
             "2026-13-01T00:00:00Z",
             "2026-01-01T24:00:00Z",
             "2026-01-01T00:60:00Z",

@@ -32,7 +32,6 @@ pub struct OpenLog {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) lock: wal::Lock,
     pub(super) writer: Writer,
-    pub(super) segment_bytes: u64,
     /// The LSN of the snapshot that it goes on from.
     pub(super) based_on: Lsn,
     /// Those who read it by name.
@@ -169,7 +168,7 @@ impl Folder {
             (true, _) => {
                 let options = writer_options(settings, runtime)?;
                 let writer = Writer::resume(Arc::clone(&self.storage), &end, options);
-                self.opened(writer, settings, start)?
+                self.opened(writer, start)?
             }
             (false, Some(lsn)) => self.begin(settings, runtime, lsn, Begin::Snapshot)?,
             (false, None) => self.begin(settings, runtime, Lsn(0), Begin::Nothing)?,
@@ -268,13 +267,12 @@ impl Folder {
     ) -> Result<OpenLog, String> {
         let options = writer_options(settings, runtime)?;
         let writer = Writer::begin(Arc::clone(&self.storage), lsn.0, begin, options);
-        self.opened(writer, settings, lsn)
+        self.opened(writer, lsn)
     }
 
     fn opened(
         self,
         writer: Result<Writer, wal::WriteError>,
-        settings: &Settings,
         based_on: Lsn,
     ) -> Result<OpenLog, String> {
         let writer = writer.map_err(|error| {
@@ -285,10 +283,9 @@ impl Folder {
                 base_text(&error)
             )
         })?;
-        let segment_bytes = settings.persistence.log_segment_bytes;
         let groups = self.load_groups(writer.lsn())?;
         let Folder { path, storage, lock } = self;
-        Ok(OpenLog { path, storage, lock, writer, segment_bytes, based_on, groups })
+        Ok(OpenLog { path, storage, lock, writer, based_on, groups })
     }
 
     /// Returns the groups that read the log, which ends at `end`.

@@ -83,13 +83,18 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     let runtime = runtime.map_err(|error| error.to_string())?;
     let is_new = !wish.target.exists();
     let target = Directory::open(&wish.target).map_err(|error| failed(&wish.target, &error))?;
+    let lock = target.lock().map_err(|error| failed(&wish.target, &error))?;
     let restored = restore(&source, &wish.source, wish.moment, &runtime).and_then(|restored| {
-        save(&target, &wish.target, restored.lsn, &settings, &runtime).map(|()| restored)
+        save(&wish.target, restored.lsn, &settings, &runtime).map(|()| restored)
     });
-    if restored.is_err() && is_new {
-        // It is of no use to anybody; where it stays, it is told to be there the next time.
-        let _ = target.remove_lock().and_then(|()| fs::remove_dir(&wish.target));
+    if restored.is_err() {
+        // What stays is told to be there the next time. The lock is held, so that it is no other's.
+        let _ = target.remove_lock();
+        if is_new {
+            let _ = fs::remove_dir(&wish.target);
+        }
     }
+    drop(lock);
     restored.map(|restored| describe(&restored, &wish.target, &runtime))
 }
 
@@ -182,15 +187,8 @@ pub fn restore(
     Ok(restored)
 }
 
-/// Writes the data of `runtime`, which stand for `lsn`, into the empty folder `target` at `path`.
-fn save(
-    target: &Directory,
-    path: &Path,
-    lsn: Lsn,
-    settings: &Settings,
-    runtime: &Runtime,
-) -> Result<(), String> {
-    let _lock = target.lock().map_err(|error| format!("{}: {error}", path.display()))?;
+/// Writes the data of `runtime`, which stand for `lsn`, into the empty folder at `path`.
+fn save(path: &Path, lsn: Lsn, settings: &Settings, runtime: &Runtime) -> Result<(), String> {
     runtime.begin_stream_at(lsn);
     runtime.backlog();
     let file = path.join(SNAPSHOT_NAME);

@@ -5,16 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::UnixMs;
 use base::prng::Prng;
-use base::{DatabaseIndex, UnixMs};
-use effects::{Change, Effect, EventClass, Expiry, Record};
 use runtime::Embedded;
+use wal::Directory;
 use wal::simulated::SimulatedDisk;
-use wal::{Directory, WriterOptions};
 
 use super::history::{Needs, keep_snapshot, segment_starts};
 use super::restore::{Moment, restore};
-use super::tests::{digest, instance, loading, request};
+use super::tests::{digest, instance, loading, log_of_seconds, request};
 use super::*;
 use crate::config::{Config, read_text};
 use crate::persistence::save_options;
@@ -152,19 +151,8 @@ fn missing_segment_is_a_refusal_and_what_comes_before_it_is_not() {
 
 #[test]
 fn time_is_a_moment_before_the_first_later_record() {
-    let disk = SimulatedDisk::new();
-    let storage: Arc<dyn Storage> = Arc::new(disk);
-    let options = WriterOptions { segment_bytes: 300, ..WriterOptions::default() };
-    let mut writer = wal::Writer::begin(Arc::clone(&storage), 0, Begin::Nothing, options).unwrap();
-    let mut lsns = vec![0];
-    for second in 1..=10 {
-        let effect = Effect::Set { key: b"k", value: b"v", expiry: Expiry::Clear };
-        let change = Change::new(DatabaseIndex(0), EventClass::String, effect);
-        let mut bytes = Vec::new();
-        Record::one(UnixMs(second * 1000), &change).encode(Lsn(writer.lsn()), &mut bytes);
-        writer.append(&bytes).unwrap();
-        lsns.push(writer.lsn());
-    }
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new());
+    let lsns = log_of_seconds(&storage, 1..11, 300);
     let path = Path::new("/there/is/none");
     for (time, index) in [(0, 0), (999, 0), (1000, 1), (4500, 4), (10_000, 10), (99_000, 10)] {
         let embedded = instance();

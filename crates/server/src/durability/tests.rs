@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 use base::UnixMs;
 use base::prng::Prng;
 use command::{Answer, Feed, FeedQuestion, FeedRead, FeedStart};
+use effects::{Change, Effect, EventClass, Expiry, Record};
 use resp::{Protocol, Reply};
 use runtime::{Embedded, EmbeddedOptions, Environment, Memory, Options};
 use wal::simulated::{Faults, SimulatedDisk};
-use wal::{Storage, WriteError};
+use wal::{Storage, WriteError, Writer, WriterOptions};
 
 use super::recovery::Folder;
 use super::*;
@@ -28,6 +30,27 @@ fn folder(disk: &SimulatedDisk) -> Folder {
 
 pub(super) fn loading() -> Loading {
     Loading::new(None, UnixMs(0))
+}
+
+/// Makes a log of one record in each of `seconds`; returns where it begins and the LSN of each.
+pub(super) fn log_of_seconds(
+    storage: &Arc<dyn Storage>,
+    seconds: Range<i64>,
+    segment_bytes: u64,
+) -> Vec<u64> {
+    let options = WriterOptions { segment_bytes, ..WriterOptions::default() };
+    let mut writer = Writer::begin(Arc::clone(storage), 0, Begin::Nothing, options).unwrap();
+    let mut lsns = vec![0];
+    for second in seconds {
+        let effect = Effect::Set { key: b"k", value: b"v", expiry: Expiry::Clear };
+        let change = Change::new(DatabaseIndex(0), EventClass::String, effect);
+        let mut bytes = Vec::new();
+        Record::one(UnixMs(second * 1000), &change).encode(Lsn(writer.lsn()), &mut bytes);
+        writer.append(&bytes).unwrap();
+        lsns.push(writer.lsn());
+    }
+    writer.sync().unwrap();
+    lsns
 }
 
 /// Starts a server whose log is on `disk`.

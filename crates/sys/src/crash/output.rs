@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 use super::Report;
-use crate::clock::{local_parts, realtime};
+use crate::clock::{date_of_day, local_parts, realtime};
 
 /// Bytes that are written in one piece at most.
 const BUFFER_BYTES: usize = 512;
@@ -79,11 +79,11 @@ impl Output {
     pub fn begin_line(&mut self, text: Arguments<'_>) {
         let now = realtime().0;
         let local = now.div_euclid(1000) + ZONE_SECONDS.load(Ordering::SeqCst);
-        let (year, month, day) = date(local.div_euclid(86_400));
+        let (year, month, day) = date_of_day(local.div_euclid(86_400));
         let second = local.rem_euclid(86_400);
         let clock = (second / 3600, second / 60 % 60, second % 60, now.rem_euclid(1000));
         let (hour, minute, second, millisecond) = clock;
-        let month = MONTHS[month];
+        let month = MONTHS[usize::from(month) - 1];
         let process = std::process::id();
         self.formatted(format_args!(
             "{process}:M {day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.\
@@ -161,40 +161,5 @@ fn descriptor_of(report: Option<&Report>) -> i32 {
     match unsafe { libc::open(path.as_ptr(), flags, MODE) } {
         ..0 => ERRORS,
         descriptor => descriptor,
-    }
-}
-
-/// Returns year, index of the month and day of the month of the day that is `days` after
-/// 1 January 1970.
-///
-/// Source: Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `civil_from_days`.
-fn date(days: i64) -> (i64, usize, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = (shifted + 2) % 12;
-    (year_of_era + era * 400 + i64::from(month < 2), month as usize, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::date;
-
-    #[test]
-    fn days_since_1970_are_dates() {
-        for (days, expected) in [
-            (0, (1970, 0, 1)),
-            (-1, (1969, 11, 31)),
-            (59, (1970, 2, 1)),
-            (11_016, (2000, 1, 29)),
-            (11_017, (2000, 2, 1)),
-            (20_779, (2026, 10, 22)),
-        ] {
-            assert_eq!(date(days), expected, "{days}");
-        }
     }
 }
