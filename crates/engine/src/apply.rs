@@ -138,7 +138,7 @@ impl Applier {
                     let reason = String::from_utf8_lossy(&error.text()).into_owned();
                     ApplyError::Misfit { position, reason }
                 }
-                Unfinished::Again(_) | Unfinished::Wait(_) => {
+                Unfinished::Again(_) | Unfinished::AgainAnyway(_) | Unfinished::Wait(_) => {
                     unreachable!("effects find what they need, and wait for nothing")
                 }
             })?;

@@ -209,7 +209,7 @@ impl BlockedRequest {
                 execution.command_stats.count_failure(command, &error);
                 error.write(&mut reply);
             }
-            Err(Unfinished::Again(_)) => return ServeOutcome::Needs,
+            Err(Unfinished::Again(_) | Unfinished::AgainAnyway(_)) => return ServeOutcome::Needs,
             Err(Unfinished::Wait(_)) => return ServeOutcome::Waits(lsn),
         }
         if out.is_over_limit() {

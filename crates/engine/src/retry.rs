@@ -36,10 +36,11 @@ pub(crate) struct Retries {
     pub count: u32,
     shard_retries: u32,
     /// What takes long has been prepared for, and is not asked for again: a value that others
-    /// change after it was copied while nothing was locked is copied under the locks.
+    /// change after it was copied while nothing was locked is copied under the locks. Nor is what
+    /// the command can do without, once there is none.
     pub is_prepared: bool,
-    /// The command can do without what it has asked for.
-    pub is_optional: bool,
+    /// The command is run again whether it gets what it has asked for or not.
+    is_optional: bool,
     /// A copy is on offer that is of no use after the command.
     has_copy: bool,
     /// The shards that were locked for the command, once it has asked for some.
@@ -118,6 +119,10 @@ impl Runner<'_, '_, '_, '_> {
     ) -> ControlFlow<()> {
         let result = match unfinished {
             Unfinished::Again(need) => self.provide(need, command, args, reply),
+            Unfinished::AgainAnyway(need) => {
+                self.retries.is_optional = true;
+                self.provide(need, command, args, reply)
+            }
             Unfinished::Refused(error) => ControlFlow::Break(Err(error)),
             Unfinished::Wait(wait) => self.wait_for(command, args, wait, reply),
         };
@@ -186,9 +191,10 @@ impl Runner<'_, '_, '_, '_> {
             Need::OwnWorker => unreachable!("the session's worker runs the request"),
         };
         self.retries.count += 1;
-        if let Err(error) = provided
-            && !is_optional
-        {
+        if is_optional {
+            // The last round is one that asks for nothing.
+            self.retries.is_prepared |= provided.is_err() || self.retries.count == RETRIES_MAX;
+        } else if let Err(error) = provided {
             return ControlFlow::Break(Err(error));
         }
         if let Some(shards) = self.retries.shards.take() {

@@ -461,8 +461,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 Need::Room(need)
             };
             if self.retries.count == 0 {
-                self.retries.is_optional = true;
-                return Err(need.into());
+                return Err(Unfinished::AgainAnyway(need));
             }
         }
         let guard = self.guard.as_ref().expect("the caller has locked it");
@@ -544,7 +543,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let guard = self.guard.as_mut().expect("the caller has locked it");
         let mut context =
             write_context(guard, self.keyspace, self.execution, caller, memory_policy, prepares);
-        if self.keyspace.has_adopted() && command.uses_values(args.request()) {
+        // What gives leases owns them itself: it can do without room where it has a value.
+        if self.keyspace.has_adopted()
+            && command.uses_values(args.request())
+            && !command.is(Flags::LEASES)
+        {
             context.own(args.keys())?;
         }
         handler(&mut context, args, reply)

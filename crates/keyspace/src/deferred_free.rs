@@ -1,4 +1,4 @@
-//! Large collections that were deleted: a thread that holds no lock frees them, as that takes long.
+//! Large collections that were deleted, and many leases that ended at once: a thread that holds no lock frees them, as that takes long.
 
 use std::sync::Mutex;
 
@@ -6,6 +6,7 @@ use arena::Spill;
 use collections::Collection;
 
 use crate::keyspace::Keyspace;
+use crate::leases::LeaseTable;
 use crate::shard::Shard;
 use crate::store::Store;
 
@@ -23,6 +24,7 @@ pub(crate) struct RetiredList {
 pub(crate) enum Retired {
     One(#[expect(dead_code, reason = "it is only dropped")] Collection),
     All(#[expect(dead_code, reason = "they are only dropped")] (Store, Spill)),
+    Leases(#[expect(dead_code, reason = "they are only dropped")] LeaseTable),
 }
 
 impl Shard {
@@ -39,6 +41,14 @@ impl Shard {
         let bytes = store.private_bytes() + spill.private_bytes();
         if bytes >= RETIRED_BYTES_MIN {
             self.account().retire(Retired::All((store, spill)), bytes);
+        }
+    }
+
+    /// As [`Shard::retire`], of leases that have ended.
+    pub fn retire_leases(&mut self, leases: LeaseTable) {
+        let bytes = leases.bytes();
+        if bytes >= RETIRED_BYTES_MIN {
+            self.account().retire(Retired::Leases(leases), bytes);
         }
     }
 }

@@ -105,6 +105,12 @@ impl<T> Registered<T> {
             .map(|(registration, what)| (*registration, what))
     }
 
+    /// Returns whether all there are are registered for keys of `database`.
+    pub fn are_all_of(&self, database: DatabaseIndex) -> bool {
+        let ends = [self.all.first_key_value(), self.all.last_key_value()];
+        ends.into_iter().flatten().all(|(registration, _)| registration.database == database)
+    }
+
     /// Returns what is registered for keys of `database`, those of one hash together.
     pub fn of_database(
         &mut self,

@@ -8,10 +8,11 @@
 //! value expires or is evicted says nothing of the kind. A lease ends too when its time has passed,
 //! when it is given up, and when its session ends. Whoever waits for the key is told of each end.
 //!
-//! What other protocols need is here as well: [`WriteView::lease`] wins a key or says that somebody
-//! else has, [`WriteView::fill`] stores under a token, [`WriteView::make_stale`] marks a value as
-//! stale, [`ReadView::stale_string`] reads it, and [`WriteView::void_lease`] takes the right away.
-//! The decision is docs/decisions/0023-leases.md.
+//! LGET and MLGET ask for leases by [`WriteView::lease`], LFILL stores under a token by
+//! [`WriteView::fill`], LDEL marks a value as stale by [`WriteView::make_stale`], LFREE and LEXTEND
+//! are [`WriteView::free_lease`] and [`WriteView::extend_lease`]. The engine ends what a session has
+//! left, and the server's service thread what is over. The decision is
+//! docs/decisions/0023-leases.md.
 //!
 //! *Not here*: the sessions that wait (`key_waits.rs`), and clocks: times come in.
 
@@ -27,12 +28,16 @@ use crate::key_waits::KEYS_PER_HOLD_MAX;
 use crate::keyspace::Keyspace;
 use crate::shard::{Shard, is_expired, stale_ms_left};
 use crate::shard_set::ShardSet;
-use crate::view::{ReadView, WrongType, string_of};
+use crate::view::{ReadView, WrongType, string_length_of};
 use crate::write::{KeyWriter, WriteView};
 
-/// Bytes that a lease costs in addition to the name of its key: nodes of three trees, none of them
-/// less than half full.
-const LEASE_BYTES: usize = 384;
+/// Bytes that a lease costs in addition to the name of its key, at most: its part of the nodes of
+/// four trees, and what the allocator adds to the name.
+const LEASE_BYTES: usize = tree_bytes::<(Registration, Lease)>()
+    + tree_bytes::<(UnixMs, Registration)>()
+    + tree_bytes::<(u64, Registration)>()
+    + tree_bytes::<(u64, u32)>()
+    + 32;
 /// The most leases of one shard.
 const SHARD_LEASES_MAX: usize = 16_384;
 /// The most leases of one session in one shard.
@@ -76,6 +81,8 @@ pub enum LeaseAnswer {
     },
     /// There are as many leases as there may be.
     TooMany,
+    /// There is no memory for a lease.
+    NoRoom(NeedRoom),
 }
 
 /// A string, and when it expires.
@@ -92,9 +99,14 @@ pub struct TimedString<'a> {
 pub(crate) struct LeaseTable {
     leases: Registered<Lease>,
     ends: BTreeSet<(UnixMs, Registration)>,
-    holders: BTreeMap<u64, BTreeSet<Registration>>,
+    /// The leases of each session.
+    holders: BTreeSet<(u64, Registration)>,
+    /// How many leases each session has that has any.
+    counts: BTreeMap<u64, u32>,
     /// How many there have ever been.
     issued: u64,
+    /// The bytes that they are charged with.
+    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -119,9 +131,13 @@ impl Lease {
     }
 }
 
-/// Returns the bytes that a lease of `key` takes, which count as memory.
-pub fn lease_bytes(key: &Key<'_>) -> u64 {
-    charged_bytes(key.bytes)
+/// Returns the bytes that one of many entries `T` of a tree takes at most. A node of std's trees has
+/// room for 11 and holds 5 at least, and one of six or more has room for 12 pointers too.
+const fn tree_bytes<T>() -> usize {
+    const LEAF_ENTRIES_MIN: usize = 5;
+    let leaf = 11 * size_of::<T>() + 32;
+    let inner = leaf + 12 * size_of::<usize>();
+    leaf.div_ceil(LEAF_ENTRIES_MIN) + inner.div_ceil(LEAF_ENTRIES_MIN * LEAF_ENTRIES_MIN)
 }
 
 fn charged_bytes(name: &[u8]) -> u64 {
@@ -129,6 +145,11 @@ fn charged_bytes(name: &[u8]) -> u64 {
 }
 
 impl LeaseTable {
+    /// Returns the bytes that they are charged with.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Returns whether there is none: what a change pays.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -144,28 +165,44 @@ impl LeaseTable {
         self.leases.of(database, secret).find(|(_, lease)| *lease.name == *name)
     }
 
-    /// Returns whether the session `holder` may have a lease more, once the one of `over`, if any,
-    /// has ended.
-    fn has_room_for(&self, holder: u64, over: Option<u64>) -> bool {
-        let of_holder = self.holders.get(&holder).map_or(0, BTreeSet::len);
-        self.leases.len() - usize::from(over.is_some()) < SHARD_LEASES_MAX
-            && of_holder - usize::from(over == Some(holder)) < HOLDER_LEASES_MAX
+    /// Returns how many leases more the session `holder` may have.
+    fn room_for(&self, holder: u64) -> usize {
+        (SHARD_LEASES_MAX - self.leases.len()).min(HOLDER_LEASES_MAX - self.count_of(holder))
+    }
+
+    /// Returns whether the session `holder` may have a lease in place of one of the session `over`.
+    fn has_room_after(&self, holder: u64, over: u64) -> bool {
+        over == holder || self.count_of(holder) < HOLDER_LEASES_MAX
+    }
+
+    fn count_of(&self, holder: u64) -> usize {
+        self.counts.get(&holder).map_or(0, |count| *count as usize)
     }
 
     fn add(&mut self, database: DatabaseIndex, secret: u64, lease: Lease) {
         let (holder, ends) = (lease.holder, lease.ends);
+        self.bytes += lease.charged_bytes();
         let registration = self.leases.add(database, secret, 0, lease);
         self.ends.insert((ends, registration));
-        self.holders.entry(holder).or_default().insert(registration);
+        self.holders.insert((holder, registration));
+        *self.counts.entry(holder).or_default() += 1;
+    }
+
+    /// Returns all, and leaves none.
+    fn take(&mut self) -> LeaseTable {
+        let empty = LeaseTable { issued: self.issued, ..LeaseTable::default() };
+        std::mem::replace(self, empty)
     }
 
     fn remove(&mut self, registration: Registration) -> Lease {
         let lease = self.leases.remove(registration).expect("it was found just now");
+        self.bytes -= lease.charged_bytes();
         self.ends.remove(&(lease.ends, registration));
-        let of_holder = self.holders.get_mut(&lease.holder).expect("a lease has a holder");
-        of_holder.remove(&registration);
-        if of_holder.is_empty() {
-            self.holders.remove(&lease.holder);
+        self.holders.remove(&(lease.holder, registration));
+        let count = self.counts.get_mut(&lease.holder).expect("a lease has a holder");
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&lease.holder);
         }
         lease
     }
@@ -188,7 +225,9 @@ impl LeaseTable {
 
     /// Returns a lease of the session `holder`.
     fn first_of(&self, holder: u64) -> Option<Registration> {
-        self.holders.get(&holder)?.first().copied()
+        let first = Registration { database: DatabaseIndex(0), secret: 0, group: 0, arrival: 0 };
+        let (of, registration) = *self.holders.range((holder, first)..).next()?;
+        (of == holder).then_some(registration)
     }
 }
 
@@ -200,54 +239,76 @@ impl ReadView<'_> {
     pub fn string_and_expiry(&self, key: &Key<'_>) -> Result<Option<TimedString<'_>>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
         let expiry = entry.expiry();
-        Ok(Some(TimedString { value: string_of(entry)?, expiry }))
+        Ok(Some(TimedString { value: self.string_in(key, entry)?, expiry }))
     }
 
-    /// Returns the string at `key` that has expired and may be read as a stale one, and for how
-    /// many milliseconds more; counts nothing. A caller whose keyspace has adopted values owns it
-    /// first.
-    pub fn stale_string(&self, key: &Key<'_>) -> Option<(&[u8], u64)> {
+    /// Returns the length of the string at `key` that has expired and may be read as a stale one;
+    /// neither marks nor counts.
+    pub fn stale_string_length(&self, key: &Key<'_>) -> Option<u64> {
         let part = self.part(key)?;
         let entry = part.table.entry(part.table.find(key.hash, key.bytes)?);
-        let is_stale = is_expired(&entry, self.now()) && !entry.is_adopted();
-        let ms_left = stale_ms_left(&entry, self.now()).filter(|_| is_stale)?;
-        Some((string_of(entry).ok()?, ms_left))
+        stale_ms_left(&entry, self.now()).filter(|_| is_expired(&entry, self.now()))?;
+        string_length_of(entry).ok()
     }
 }
 
 impl<'g> ReadView<'g> {
-    /// Returns the string at `key`, whether it has expired or not; neither marks nor counts. A
-    /// caller whose keyspace has adopted values owns it first.
+    /// Returns the string at `key`, whether it has expired or not; neither marks nor counts.
     pub fn string_or_stale(&self, key: &Key<'_>) -> Option<&'g [u8]> {
         let part = self.part(key)?;
         let entry = part.table.entry(part.table.find(key.hash, key.bytes)?);
-        string_of(entry).ok().filter(|_| !entry.is_adopted())
+        self.string_in(key, entry).ok()
     }
 }
 
 impl WriteView<'_> {
-    /// Refuses leases that take `bytes`, [`lease_bytes`] for each of them, where they would pass
-    /// the memory limit by more than `overshoot` bytes; to be asked before the first of them, one
-    /// of which is of `key`.
+    /// Checks that there is memory for all leases that the session `holder` gets where it asks for
+    /// `keys` one after the other, beyond the limit up to `overshoot` bytes.
     ///
     /// # Errors
-    /// NeedRoom of private memory.
+    /// NeedRoom of private memory for those.
     pub fn admit_leases(
         &mut self,
-        key: &Key<'_>,
-        bytes: u64,
+        keys: &[Key<'_>],
+        holder: u64,
         overshoot: u64,
     ) -> Result<(), NeedRoom> {
-        match bytes > 0 && self.lacks_room(key, bytes, overshoot) {
+        let most = keys.iter().map(|key| charged_bytes(key.bytes)).sum();
+        if !self.lacks_room(&keys[0], most, overshoot) {
+            return Ok(());
+        }
+        let bytes = self.given_bytes(keys, holder);
+        match bytes > 0 && self.lacks_room(&keys[0], bytes, overshoot) {
             true => Err(NeedRoom { bytes, region: Region::Private }),
             false => Ok(()),
         }
     }
 
-    /// Gives the session `holder` the right to fill `key` for `ms`, unless somebody has it. The
-    /// caller has asked [`WriteView::admit_leases`], and has the session ended by
+    /// Returns the bytes of the leases that `holder` would get for `keys`: each once, none of those
+    /// that hold a value or have a lease, and no more of a shard than it may have.
+    fn given_bytes(&mut self, keys: &[Key<'_>], holder: u64) -> u64 {
+        let (database, now) = (self.database(), self.now());
+        let (mut bytes, mut seen, mut given) = (0, BTreeSet::new(), BTreeMap::new());
+        for key in keys {
+            let is_there = self.as_read().inspect(key).is_some_and(|it| !is_expired(&it, now));
+            let shard = self.shards.shard(key.shard);
+            let given = given.entry(key.shard).or_insert(0);
+            let is_given = *given < shard.leases.room_for(holder)
+                && !is_there
+                && seen.insert(key.bytes)
+                && shard.leases.find(database, shard.secret_of(key.bytes), key.bytes).is_none();
+            if is_given {
+                *given += 1;
+                bytes += charged_bytes(key.bytes);
+            }
+        }
+        bytes
+    }
+
+    /// Gives the session `holder` the right to fill `key` for `ms`, unless somebody has it; its
+    /// memory may pass the limit by `overshoot` bytes. The caller has the session ended by
     /// [`Keyspace::end_leases_of`] with this shard among those that it names.
-    pub fn lease(&mut self, key: &Key<'_>, holder: u64, ms: u64) -> LeaseAnswer {
+    pub fn lease(&mut self, key: &Key<'_>, holder: u64, ms: u64, overshoot: u64) -> LeaseAnswer {
         let (database, now) = (self.database(), self.now());
         let shard = self.shards.shard(key.shard);
         let secret = shard.secret_of(key.bytes);
@@ -258,13 +319,22 @@ impl WriteView<'_> {
             }
             over = Some((registration, lease.holder));
         }
-        if !shard.leases.has_room_for(holder, over.map(|(_, holder)| holder)) {
-            // One that is over stays: whoever ends it tells those who wait.
-            return LeaseAnswer::TooMany;
-        }
-        if let Some((registration, _)) = over {
-            shard.published.lease_expiries.add(1);
-            shard.drop_lease(registration);
+        // One that is over stays until this is known: whoever ends it tells those who wait.
+        match over {
+            Some((_, over)) if !shard.leases.has_room_after(holder, over) => {
+                return LeaseAnswer::TooMany;
+            }
+            Some((registration, _)) => {
+                shard.published.lease_expiries.add(1);
+                shard.drop_lease(registration);
+            }
+            None if shard.leases.room_for(holder) == 0 => return LeaseAnswer::TooMany,
+            None => {
+                let bytes = charged_bytes(key.bytes);
+                if shard.lacks_room(bytes, overshoot) {
+                    return LeaseAnswer::NoRoom(NeedRoom { bytes, region: Region::Private });
+                }
+            }
         }
         let token = shard.next_token();
         let ends = UnixMs(now.0.saturating_add_unsigned(ms));
@@ -405,7 +475,8 @@ impl WriteView<'_> {
     }
 }
 
-fn grace_of(ms: u64) -> Grace {
+/// Returns the grace of `ms`, or the longest that there is.
+pub(crate) fn grace_of(ms: u64) -> Grace {
     Grace::at_least(ms.min(Grace::MS_MAX))
 }
 
@@ -420,19 +491,22 @@ impl KeyWriter<'_> {
 
     #[cold]
     fn void_lease_there(&mut self, key: &Key<'_>) {
-        let secret = self.shard.secret_of(key.bytes);
-        let Some((registration, _)) = self.shard.leases.find(self.database, secret, key.bytes)
-        else {
+        self.void_lease_of(key.bytes, self.shard.secret_of(key.bytes));
+    }
+
+    /// As [`KeyWriter::void_lease`], of the key `name` with the secret hash `secret`.
+    pub(crate) fn void_lease_of(&mut self, name: &[u8], secret: u64) {
+        let Some((registration, _)) = self.shard.leases.find(self.database, secret, name) else {
             return;
         };
         self.shard.drop_lease(registration);
         self.shard.published.lease_voids.add(1);
-        self.appear(key);
+        self.notify_waiters_of(name, secret);
     }
 
     /// Makes the value that was just stored at `key`, to expire at `at`, readable as a stale one
     /// for `grace` behind that.
-    fn add_grace(&mut self, key: &Key<'_>, at: UnixMs, grace: Grace) {
+    pub(crate) fn add_grace(&mut self, key: &Key<'_>, at: UnixMs, grace: Grace) {
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("it was stored just now");
         part.table.set_grace(id, grace);
@@ -446,6 +520,13 @@ impl Shard {
     pub fn void_leases_of(&mut self, database: DatabaseIndex) {
         if self.leases.is_empty() {
             return;
+        }
+        if self.leases.leases.are_all_of(database) {
+            self.published.lease_voids.add(self.leases.leases.len() as u64);
+            let ended = self.leases.take();
+            self.account().discharge(ended.bytes);
+            self.retire_leases(ended);
+            return self.publish_leases();
         }
         let all = self.leases.leases.of_database(database);
         let all: Vec<Registration> = all.map(|(registration, _)| registration).collect();
@@ -464,7 +545,7 @@ impl Shard {
         self.published.leases.set(self.leases.leases.len() as u64);
     }
 
-    fn secret_of(&self, name: &[u8]) -> u64 {
+    pub(crate) fn secret_of(&self, name: &[u8]) -> u64 {
         self.account().arena().secret_hasher().hash(name)
     }
 
@@ -488,7 +569,7 @@ impl Keyspace {
     /// The caller holds no guard, and serves what [`Keyspace::take_unserved`] returns.
     pub fn end_leases_of(&self, holder: u64, shards: &ShardSet) {
         for shard in shards.iter() {
-            self.end_leases_where(shard, HOLDER_LEASES_MAX, |shard| shard.leases.first_of(holder));
+            while self.end_leases_where(shard, |shard| shard.leases.first_of(holder)) {}
         }
     }
 
@@ -497,7 +578,7 @@ impl Keyspace {
     pub fn end_leases_over(&self, now: UnixMs) {
         for shard in self.shard_indexes() {
             if self.published(shard).leases.value() > 0 {
-                self.end_leases_where(shard, KEYS_PER_HOLD_MAX, |shard| {
+                let _has_more = self.end_leases_where(shard, |shard| {
                     let first = shard.leases.first_over(now);
                     shard.published.lease_expiries.add(u64::from(first.is_some()));
                     first
@@ -506,17 +587,17 @@ impl Keyspace {
         }
     }
 
-    /// Ends up to `count` leases of `shard`, one after the other as `next` names them.
+    /// Ends leases of `shard`, one after the other as `next` names them, as many as may be ended in
+    /// one hold. Returns whether there may be more.
     fn end_leases_where(
         &self,
         shard: ShardIndex,
-        count: usize,
         next: impl Fn(&Shard) -> Option<Registration>,
-    ) {
+    ) -> bool {
         let mut guard = self.lock(shard);
         let (shard, recorder) = guard.only();
-        for _ in 0..count {
-            let Some(registration) = next(shard) else { return };
+        for _ in 0..KEYS_PER_HOLD_MAX {
+            let Some(registration) = next(shard) else { return false };
             let lease = shard.drop_lease(registration);
             let Registration { database, secret, .. } = registration;
             let index = shard.index();
@@ -524,5 +605,6 @@ impl Keyspace {
                 recorder.note_ready(ready);
             }
         }
+        true
     }
 }

@@ -97,7 +97,7 @@ pub use key_waits::{
 };
 pub use key_watches::{WatchMark, Watches};
 pub use keyspace::{Keyspace, shard_count_for_workers};
-pub use leases::{LeaseAnswer, LeaseToken, TimedString, lease_bytes};
+pub use leases::{LeaseAnswer, LeaseToken, TimedString};
 pub use lists::WhenAbsent;
 pub use memory_limit::SweepContext;
 pub use object::{Content, Kind, Object};

@@ -57,8 +57,18 @@ impl KeyWriter<'_> {
     #[inline]
     pub(crate) fn notify_watchers(&mut self, key: &Key<'_>, exists: bool) {
         if !self.shard.watches.is_empty() | !self.shard.leases.is_empty() {
-            self.notify_key_watchers(key.bytes, exists);
-            self.void_lease(key);
+            self.notify_watchers_and_holder(key.bytes, exists);
+        }
+    }
+
+    #[cold]
+    fn notify_watchers_and_holder(&mut self, key: &[u8], exists: bool) {
+        let secret = self.shard.secret_of(key);
+        if !self.shard.watches.is_empty() {
+            self.shard.watches.touch(self.database, secret, key, exists);
+        }
+        if !self.shard.leases.is_empty() {
+            self.void_lease_of(key, secret);
         }
     }
 
@@ -67,14 +77,14 @@ impl KeyWriter<'_> {
     #[inline]
     pub(crate) fn notify_watchers_of_loss(&mut self, key: &Key<'_>) {
         if !self.shard.watches.is_empty() {
-            self.notify_key_watchers(key.bytes, false);
+            self.notify_watchers_of_end(key.bytes);
         }
     }
 
     #[cold]
-    fn notify_key_watchers(&mut self, key: &[u8], exists: bool) {
-        let secret = self.shard.account().arena().secret_hasher().hash(key);
-        self.shard.watches.touch(self.database, secret, key, exists);
+    fn notify_watchers_of_end(&mut self, key: &[u8]) {
+        let secret = self.shard.secret_of(key);
+        self.shard.watches.touch(self.database, secret, key, false);
     }
 
     /// Tells those who await `key` that it is there, where it was not before, or not for all.
@@ -87,9 +97,13 @@ impl KeyWriter<'_> {
 
     #[cold]
     fn notify_waiters(&mut self, key: &[u8]) {
-        let secret = self.shard.account().arena().secret_hasher().hash(key);
+        self.notify_waiters_of(key, self.shard.secret_of(key));
+    }
+
+    /// As [`KeyWriter::appear`], of the key `name` with the secret hash `secret`.
+    pub(crate) fn notify_waiters_of(&mut self, name: &[u8], secret: u64) {
         let shard = self.shard.index();
-        if let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
+        if let Some(ready) = self.shard.waits.ready(self.database, shard, secret, name) {
             self.recorder.note_ready(ready);
         }
     }

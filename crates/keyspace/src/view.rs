@@ -151,13 +151,17 @@ impl<'g> ReadView<'g> {
     /// When the key holds another type.
     #[inline]
     pub fn string(&self, key: &Key<'_>) -> Result<Option<&'g [u8]>, WrongType> {
-        match self.entry(key) {
-            Some(entry) if entry.is_adopted() => {
-                let copies = self.copies.expect("what is not owned has been copied");
-                Ok(Some(copies.of(key).expect("what is not owned has been copied")))
-            }
-            found => found.map(string_of).transpose(),
+        self.entry(key).map(|entry| self.string_in(key, entry)).transpose()
+    }
+
+    /// Returns the string in `entry`, which is that of `key`.
+    #[inline]
+    pub(crate) fn string_in(&self, key: &Key<'_>, entry: Entry<'g>) -> Result<&'g [u8], WrongType> {
+        if entry.is_adopted() {
+            let copies = self.copies.expect("what is not owned has been copied");
+            return Ok(copies.of(key).expect("what is not owned has been copied"));
         }
+        string_of(entry)
     }
 
     /// Returns the length of the string at `key` in bytes, marked as used; counts a hit or a miss.

@@ -39,6 +39,11 @@ impl<'a> Uploader<'a> {
         Uploader { uploads, session }
     }
 
+    /// As [`Uploads::has_adopted`].
+    pub fn has_adopted(&self) -> bool {
+        self.uploads.has_adopted()
+    }
+
     /// Returns the offset of `bytes` that the session's client may write.
     ///
     /// # Errors

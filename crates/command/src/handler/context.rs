@@ -5,7 +5,8 @@ use std::cell::Cell;
 use base::prng::Prng;
 use base::{Key, KeyHasher, Lsn, UnixMs};
 use keyspace::{
-    Access, MoveTerms, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType,
+    Access, MoveTerms, PrivateCopies, ReadView, Scratch, SessionPins, ShardSet, Uploader,
+    WriteView, WrongType,
 };
 
 use crate::handler::error::CommandError;
@@ -39,7 +40,8 @@ pub struct WriteContext<'c> {
     /// How it comes by the room that its request does not bring.
     pub memory_policy: MemoryPolicy,
     /// Whether the engine prepares for what takes long, where it is asked to: it makes long copies
-    /// while no shard is held, and times the command by itself.
+    /// while no shard is held, and times the command by itself; and whether it makes room that the
+    /// command can do without ([`Unfinished::AgainAnyway`]). Not within EXEC.
     pub prepares: bool,
     /// The most bytes of a reply that others than the session may make for it while they hold the
     /// shards, and keep until it takes them; where a handler that waits would reply with more
@@ -228,6 +230,22 @@ impl WriteContext<'_> {
             return Err(Need::Reserve(bytes).into());
         }
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
+    }
+
+    /// As [`WriteContext::own`], for a command that only reads the values: what there is no room to
+    /// own it finds in the copies, once it has asked for room.
+    ///
+    /// # Errors
+    /// Where it asks.
+    pub fn own_or_copy(&mut self, keys: &[Key<'_>]) -> Result<PrivateCopies, Unfinished> {
+        if !self.uploads.has_adopted() {
+            return Ok(PrivateCopies::default());
+        }
+        match self.own(keys) {
+            Ok(()) => Ok(PrivateCopies::default()),
+            Err(Unfinished::Again(need)) if self.prepares => Err(Unfinished::AgainAnyway(need)),
+            Err(_) => Ok(self.view.as_read().copy_adopted(keys)),
+        }
     }
 
     /// Checks that there is free memory for as many bytes as `bound` returns, by which collections,

@@ -26,6 +26,8 @@ pub enum Unfinished {
     /// It needs this, and is run again from the start once that is provided; only after
     /// [`Need::PartialUploadCopy`] it is done.
     Again(Need),
+    /// It asks for this, and is run again from the start whether it gets it or not.
+    AgainAnyway(Need),
     /// It is to be run again once what it waits for has come.
     Wait(Wait),
 }

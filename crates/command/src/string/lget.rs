@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::Key;
-use keyspace::{LeaseAnswer, is_expired, lease_bytes};
+use keyspace::{LeaseAnswer, PrivateCopies};
 
 use super::reply::reply_part;
 use crate::prelude::*;
@@ -13,7 +13,7 @@ const LEASE_MS: u64 = 3_000;
 /// The longest time that a request may ask for, in milliseconds.
 pub(super) const MS_MAX: i64 = 3_600_000;
 /// What a reply takes beside the value, at most, in bytes.
-const REPLY_BYTES_BESIDE: usize = 128;
+const REPLY_BYTES_BESIDE: u64 = 128;
 
 const TOO_MANY: CommandError = CommandError::Fixed("ERR too many leases are held");
 
@@ -38,7 +38,9 @@ pub(super) static LGET: Command = Command {
         the time of the lease, which is the last part: TTL, or 3 seconds. `STALE-WIN`: the same \
         with a value: with STALE one that has expired, with REFRESH one that is about to expire \
         within so many milliseconds. `STALE`: with STALE, a value that has expired, which another \
-        client loads, and the time left of its lease. `BUSY`: no value, another client loads it; \
+        client loads, and the time left of its lease. Where there can be no lease, for want of memory \
+        or as too many are held, a value is a `HIT`, or `STALE` with the time 0, and without a value \
+        the request is refused. `BUSY`: no value, another client loads it; \
         with WAIT the reply comes once the value is there or the right passes on, those who wait \
         first getting it first, or after so many milliseconds, with 0 for the time. The \
         connection that wins holds the lease: it ends with it. Inside MULTI nothing waits.",
@@ -122,21 +124,22 @@ enum State {
     Busy {
         ms_left: u64,
     },
-    /// As many leases are held as there may be.
-    Full,
+    /// There is no value, and there can be no lease.
+    Refused(Unfinished),
 }
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let options = LeaseOptions::of(args)?;
     let key = args.key(0);
-    match state_of(cx, key, options, false)? {
+    let copies = cx.own_or_copy(args.keys())?;
+    match state_of(cx, &copies, key, options)? {
         State::Busy { .. } if options.wait_ms > 0 => {
             let timeout = Duration::from_millis(options.wait_ms);
             Err(Wait::new(timeout, |reply| reply_busy(0, reply), 1).or_lease().into())
         }
-        State::Full => Err(TOO_MANY.into()),
+        State::Refused(why) => Err(why),
         state => {
-            reply_state(cx, key, &state, options.lease_ms, reply);
+            reply_state(cx, &copies, key, &state, options.lease_ms, reply);
             Ok(())
         }
     }
@@ -148,18 +151,17 @@ fn run_several(
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
     let options = LeaseOptions::DEFAULT;
-    // At once: who is run again finds the leases that he has got as those of somebody.
-    let overshoot = cx.memory_policy.overshoot_bytes_max();
-    let now = cx.now();
-    let view = cx.view.as_read();
-    let is_missed =
-        |key: &&Key<'_>| view.inspect(key).is_none_or(|object| is_expired(&object, now));
-    let bytes = args.keys().iter().filter(is_missed).map(lease_bytes).sum();
-    cx.view.admit_leases(args.key(0), bytes, overshoot)?;
+    let copies = cx.own_or_copy(args.keys())?;
+    if cx.prepares {
+        // At once: who is run again finds the leases that he has got as those of somebody.
+        let overshoot = cx.memory_policy.overshoot_bytes_max();
+        let admitted = cx.view.admit_leases(args.keys(), cx.session, overshoot);
+        admitted.map_err(|need| Unfinished::AgainAnyway(Need::Room(need)))?;
+    }
     reply.array(args.keys().len());
     for key in args.keys() {
-        match state_of(cx, key, options, true) {
-            Ok(state) => reply_state(cx, key, &state, options.lease_ms, reply),
+        match state_of(cx, &copies, key, options) {
+            Ok(state) => reply_state(cx, &copies, key, &state, options.lease_ms, reply),
             Err(Unfinished::Refused(CommandError::WrongType)) => reply_busy(-1, reply),
             Err(unfinished) => return Err(unfinished),
         }
@@ -167,16 +169,16 @@ fn run_several(
     Ok(())
 }
 
-/// Finds out what there is to say of `key`, and gives the session the lease where it may have it;
-/// asks for its memory unless that `is_admitted`.
+/// Finds out what there is to say of `key`, and gives the session the lease where it may have it. A
+/// value is returned whether there can be a lease or not.
 fn state_of(
     cx: &mut WriteContext<'_>,
+    copies: &PrivateCopies,
     key: &Key<'_>,
     options: LeaseOptions,
-    is_admitted: bool,
 ) -> Result<State, Unfinished> {
     let now = cx.now();
-    let view = cx.view.as_read();
+    let view = cx.view.as_read().with_copies(copies);
     let live = view.string_and_expiry(key)?;
     let hit = live.map(|live| live.expiry.map_or(-1, |at| at.0.saturating_sub(now.0)));
     if let Some(ms_left) = hit
@@ -184,35 +186,38 @@ fn state_of(
     {
         return Ok(State::Hit { ms_left });
     }
-    let stale = || view.stale_string(key).filter(|_| options.stale).map(|(value, _)| value.len());
-    let value_bytes = live.map(|live| live.value.len()).or_else(stale);
-    let state = |ms_left| match (hit, value_bytes) {
-        (Some(ms_left), _) => State::Hit { ms_left },
-        (None, Some(_)) => State::Stale { ms_left },
-        (None, None) => State::Busy { ms_left },
+    let value_bytes = match live {
+        Some(live) => Some(live.value.len() as u64),
+        None if options.stale => view.stale_string_length(key),
+        None => None,
     };
-    if let Some(ms_left) = cx.view.lease_ms_left(key) {
-        return Ok(state(ms_left));
-    }
     // What cannot be replied to the session gives it no lease that it does not learn of.
-    if value_bytes.unwrap_or(0) + REPLY_BYTES_BESIDE > cx.reply_bytes_max {
+    let reply_bytes = value_bytes.unwrap_or(0).saturating_add(REPLY_BYTES_BESIDE);
+    if reply_bytes > cx.reply_bytes_max as u64 && cx.view.lease_ms_left(key).is_none() {
         return Err(Need::OwnWorker.into());
     }
-    if !is_admitted {
-        let overshoot = cx.memory_policy.overshoot_bytes_max();
-        cx.view.admit_leases(key, lease_bytes(key), overshoot)?;
-    }
-    match cx.view.lease(key, cx.session, options.lease_ms) {
-        LeaseAnswer::Won(token) => {
-            Ok(State::Win { token: token.number(), has_value: value_bytes.is_some() })
+    let has_value = value_bytes.is_some();
+    let overshoot = cx.memory_policy.overshoot_bytes_max();
+    let ms_left = match cx.view.lease(key, cx.session, options.lease_ms, overshoot) {
+        LeaseAnswer::Won(token) => return Ok(State::Win { token: token.number(), has_value }),
+        LeaseAnswer::Taken { ms_left } => ms_left,
+        LeaseAnswer::NoRoom(need) if has_value && cx.prepares => {
+            return Err(Unfinished::AgainAnyway(Need::Room(need)));
         }
-        LeaseAnswer::Taken { ms_left } => Ok(state(ms_left)),
-        LeaseAnswer::TooMany => Ok(State::Full),
-    }
+        LeaseAnswer::NoRoom(_) | LeaseAnswer::TooMany if has_value => 0,
+        LeaseAnswer::NoRoom(need) => return Ok(State::Refused(need.into())),
+        LeaseAnswer::TooMany => return Ok(State::Refused(TOO_MANY.into())),
+    };
+    Ok(match hit {
+        Some(ms_left) => State::Hit { ms_left },
+        None if has_value => State::Stale { ms_left },
+        None => State::Busy { ms_left },
+    })
 }
 
 fn reply_state(
     cx: &WriteContext<'_>,
+    copies: &PrivateCopies,
     key: &Key<'_>,
     state: &State,
     lease_ms: u64,
@@ -224,12 +229,12 @@ fn reply_state(
         State::Win { token, has_value: true } => ("STALE-WIN", true, Some(token), lease_ms as i64),
         State::Stale { ms_left } => ("STALE", true, None, ms_left as i64),
         State::Busy { ms_left } => return reply_busy(ms_left as i64, reply),
-        State::Full => return reply_busy(0, reply),
+        State::Refused(_) => return reply_busy(0, reply),
     };
     reply.array(4);
     reply.simple(name);
-    let view = cx.view.as_read();
-    match view.string_or_stale(key).filter(|_| has_value) {
+    let view = cx.view.as_read().with_copies(copies);
+    match has_value.then(|| view.string_or_stale(key)).flatten() {
         Some(value) => reply_part(view, key, value, 0..value.len(), reply),
         None => reply.null(),
     }

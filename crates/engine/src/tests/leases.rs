@@ -396,20 +396,115 @@ fn where_there_is_no_memory_a_lease_passes_on_to_one_after_the_other() {
     assert!(wake(&mut clients[4], Wake::Served).starts_with("*4 +WIN"));
 }
 
+/// Has `client` ask for keys with and without values, and for a stale one; where there is no value
+/// it is refused by `refusal`.
+fn check_values_without_leases(client: &mut Client<'_>, refusal: &str) {
+    for _ in 0..2 {
+        client.check("LGET warm REFRESH 5000", "*4 +HIT $1 v $-1 :1000");
+        client.check("LGET old STALE", "*4 +STALE $1 v $-1 :0");
+        client.check("LGET old STALE WAIT 1000", "*4 +STALE $1 v $-1 :0");
+        client.check("LGET none", refusal);
+        let parts = "*2 *4 +HIT $1 v $-1 :1000 *4 +BUSY $-1 $-1 :0";
+        client.check("MLGET warm none", parts);
+    }
+}
+
 #[test]
-fn several_leases_are_given_at_once_or_not_at_all() {
+fn a_value_is_returned_where_there_can_be_no_lease() {
     let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
-    let [mut one, mut two] = [1, 2].map(|id| numbered(&engine, &host, id));
+    let mut client = numbered(&engine, &host, 1);
+    client.run_all(&["SET warm v PX 1000", "SET old v", "LDEL old STALE 100000"]);
+    engine.keyspace().set_maxmemory(1);
+    let refusal = "-OOM command not allowed when used memory > 'maxmemory'.";
+    check_values_without_leases(&mut client, refusal);
+    engine.keyspace().set_maxmemory(0);
+    for number in 0..4_096 {
+        win(&mut client, &format!("LGET {number}"));
+    }
+    check_values_without_leases(&mut client, "-ERR too many leases are held");
+    let replies = client.run_all(&["MULTI", "LGET warm REFRESH 5000", "MLGET none", "EXEC"]);
+    let parts = "*2 *4 +HIT $1 v $-1 :1000 *1 *4 +BUSY $-1 $-1 :0";
+    assert!(replies.ends_with(parts), "{replies}");
+    assert_eq!(engine.keyspace().lease_count(), 4_096);
+}
+
+#[test]
+fn room_is_made_for_the_lease_of_a_key_that_has_a_value() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut client = numbered(&engine, &host, 1);
+    (0..2_000).for_each(|number| client.check(&format!("SET key:{number} {number:050}"), "+OK"));
+    client.run("SET warm v PX 1000");
+    engine.keyspace().set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory());
+    let reply = client.run("LGET warm REFRESH 5000");
+    assert!(reply.starts_with("*4 +STALE-WIN $1 v :"), "{reply}");
+    let reply = client.run("MLGET warm a b c d");
+    assert_eq!(reply.matches("+WIN").count(), 4, "{reply}");
+}
+
+#[test]
+fn several_leases_are_given_as_far_as_there_is_room() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut one = numbered(&engine, &host, 1);
+    let mut most = 0;
     for spare in (0..4_000).step_by(50) {
         engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
         let reply = one.run("MLGET a b c d");
-        let (wins, is_refused) = (reply.matches("+WIN").count(), reply.starts_with("-OOM"));
-        assert!(wins == if is_refused { 0 } else { 4 }, "{spare}: {reply}");
+        let (wins, others) = (reply.matches("+WIN").count(), reply.matches("+BUSY $-1 $-1 :0"));
+        assert_eq!(wins + others.count(), 4, "{spare}: {reply}");
         assert_eq!(engine.keyspace().lease_count(), wins as u64);
+        assert!(wins >= most, "{spare}: {reply}");
+        most = wins;
         engine.keyspace().set_maxmemory(0);
         one.run_all(&["DEL a", "DEL b", "DEL c", "DEL d"]);
     }
-    two.check("DBSIZE", ":0");
+    assert_eq!(most, 4);
+}
+
+#[test]
+fn no_room_is_made_for_leases_that_are_not_given() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let [mut one, mut two] = [1, 2].map(|id| numbered(&engine, &host, id));
+    (0..2_000).for_each(|number| one.check(&format!("SET key:{number} {number:050}"), "+OK"));
+    let names = |kind: &str| (0..1_000).map(|it| format!(" {kind}:{it}")).collect::<String>();
+    two.run(&format!("MLGET{}", names("held")));
+    for number in 1_000..4_096 {
+        win(&mut two, &format!("LGET {number}"));
+    }
+    engine.keyspace().set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + 1_000);
+    // Those of somebody else, one key many times, and more than the session may have.
+    for (session, keys) in [(1, names("held")), (1, " same".repeat(1_000)), (2, names("new"))] {
+        let client = if session == 1 { &mut one } else { &mut two };
+        client.run(&format!("MLGET{keys}"));
+        assert_eq!(engine.keyspace().counters().evicted_keys, 0, "{keys}");
+    }
+}
+
+#[test]
+fn many_leases_are_ended_a_few_in_one_hold_and_freed_while_nothing_is_held() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let [mut one, mut two] = [1, 2].map(|id| numbered(&engine, &host, id));
+    let before = engine.keyspace().private_bytes();
+    for flush in ["FLUSHALL", "MULTI FLUSHALL EXEC"] {
+        (0..4_096).for_each(|number| drop(win(&mut one, &format!("LGET {number}"))));
+        let held = engine.keyspace().private_bytes();
+        two.run_all(&flush.split(' ').collect::<Vec<_>>());
+        assert_eq!((engine.keyspace().lease_count(), engine.keyspace().private_bytes()), (0, held));
+        engine.keyspace().drop_retired();
+        assert_eq!(engine.keyspace().private_bytes(), before);
+    }
+    assert_eq!(engine.keyspace().counters().lease_voids, 2 * 4_096);
+    // One of another database stays.
+    (0..100).for_each(|number| drop(win(&mut one, &format!("LGET {number}"))));
+    two.run("SELECT 1");
+    win(&mut two, "LGET 1");
+    one.run("FLUSHDB");
+    assert_eq!(engine.keyspace().lease_count(), 1);
+    (0..4_096).for_each(|number| drop(win(&mut one, &format!("LGET {number}"))));
+    let locks = step_counters::steps_of(CountedStep::Lock, || one.close());
+    assert!(locks >= 4, "{locks} locks");
+    assert_eq!(engine.keyspace().lease_count(), 1);
 }
 
 #[test]

@@ -132,6 +132,31 @@ fn long_adopted_value_is_copied_while_its_shard_is_free() {
 }
 
 #[test]
+fn leases_need_no_room_to_own_what_lies_in_upload_memory() {
+    let value = "\0".repeat(50_000);
+    let hit = format!("*4 +HIT $50000 {value} $-1 :1000");
+    let hits = format!("*3 {hit} *4 +BUSY $-1 $-1 :0 {hit}");
+    let stale = format!("*4 +STALE $50000 {value} $-1 :0");
+    for (requests, reply) in [
+        (&["LGET key"][..], &*hit),
+        (&["LGET key REFRESH 5000"], &hit),
+        (&["MLGET key none key"], &hits),
+        (&["LDEL key STALE 1000", "LGET key STALE"], &stale),
+        (&["LFREE key 7"], ":0"),
+        (&["LEXTEND key 7 10"], ":0"),
+    ] {
+        let (engine, host) = (engine(), TestHost::default());
+        let mut client = Client::new(&engine, &host);
+        assert_eq!(client.commit(50_000, "ADOPT key PX 1000"), "+OK");
+        engine.keyspace().set_maxmemory(1);
+        let (last, before) = requests.split_last().expect("there is one");
+        client.run_all(before);
+        client.check(last, reply);
+        assert_eq!(engine.keyspace().arena().uploads().usage().adopted_count, 1, "{last}");
+    }
+}
+
+#[test]
 fn long_copies_have_the_replies_and_effects_of_set() {
     const SHORT: u64 = 50_000;
     check_histories(20, |seed| {

@@ -224,6 +224,8 @@ fn finish(unfinished: Unfinished, reply: &mut Reply<'_>) {
         Unfinished::Again(Need::Room(_) | Need::Reserve(_)) => {
             CommandError::OUT_OF_MEMORY.write(reply);
         }
-        Unfinished::Again(need) => panic!("{need:?} is not provided"),
+        Unfinished::Again(need) | Unfinished::AgainAnyway(need) => {
+            panic!("{need:?} is not provided")
+        }
     }
 }
