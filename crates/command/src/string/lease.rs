@@ -36,7 +36,7 @@ pub(super) static LFREE: Command = Command {
     group: Group::String,
     arity: Arity::exactly(3),
     flags: Flags::FAST,
-    keys: &[KeySpec::at(1, KeyFlags::RW)],
+    keys: &[KeySpec::at(1, KeyFlags::OW)],
     args: &[Arg::key("key"), Arg::integer("token")],
     note: "A command of Forebay, which Redis does not have. The reply is 1 where the lease went \
         on.",
@@ -56,7 +56,7 @@ pub(super) static LEXTEND: Command = Command {
     group: Group::String,
     arity: Arity::exactly(4),
     flags: Flags::FAST,
-    keys: &[KeySpec::at(1, KeyFlags::RW)],
+    keys: &[KeySpec::at(1, KeyFlags::OW)],
     args: &[Arg::key("key"), Arg::integer("token"), Arg::integer("milliseconds").within(1, 10_000)],
     note: "A command of Forebay, which Redis does not have. The reply is 1 where the lease went \
         on.",
