@@ -11,6 +11,7 @@ use rdb::{DecodeError, DecodeOptions, PayloadError, Stored, Value};
 
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
 use crate::item::as_text;
+use crate::leases::grace_of;
 use crate::object::{Content, Kind, Object};
 use crate::scratch::Scratch;
 use crate::write::{KeyWriter, WriteView};
@@ -124,11 +125,7 @@ impl WriteView<'_> {
         if let Some(at) = expires_at
             && grace_ms > 0
         {
-            // It has the last use that was loaded.
-            let counts_access = std::mem::replace(&mut self.counts_access, false);
-            let set = self.set_stale_expiry(key, at, grace_ms);
-            self.counts_access = counts_access;
-            set.map_err(RestoreError::NeedRoom)?;
+            writer.add_grace(key, at, grace_of(grace_ms));
         }
         Ok(true)
     }

@@ -387,8 +387,6 @@ impl Runtime {
         if entry.expires_at.is_some_and(|at| now.0 > at.0.saturating_add(grace_ms)) {
             return Ok(Made { keys: 0, expired: 1 });
         }
-        // What has expired and may be read as a stale value is there all the same.
-        let now = if entry.grace_ms > 0 { UnixMs(i64::MIN) } else { now };
         let last_use = match (entry.counter, entry.idle_seconds) {
             (Some(counter), _) => LastUse::Counted(counter),
             (None, Some(seconds)) => LastUse::Ago { seconds },

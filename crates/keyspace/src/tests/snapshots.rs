@@ -271,3 +271,26 @@ fn a_flush_and_a_queue_that_nobody_takes_end_a_snapshot() {
     drop(snapshot);
     assert_eq!(keyspace.used_memory(), used);
 }
+
+#[test]
+fn a_value_that_has_expired_is_loaded_as_a_stale_one() {
+    let fixture = Fixture::new();
+    let mut payload = Vec::new();
+    rdb::encode(rdb::Stored::String(b"v"), &mut payload);
+    let bytes = rdb::open(&payload).unwrap();
+    let last_use = LastUse::Ago { seconds: 7 };
+    let load = |view: &mut WriteView<'_>, key: &Key<'_>| {
+        view.load(key, bytes, Some(later(-10)), 1_000, last_use)
+    };
+    assert_eq!(fixture.write("k", NOW, load), Ok(true));
+    assert_eq!(fixture.get("k", NOW), None);
+    let key = fixture.key("k");
+    let guard = fixture.keyspace.lock(key.shard);
+    let view = guard.read(DB0, NOW);
+    assert_eq!(view.string_or_stale(&key), Some(&b"v"[..]));
+    assert_eq!(view.stale_string_length(&key), Some(1));
+    assert_eq!(view.idle_seconds(&view.inspect(&key).unwrap()), 7);
+    drop(guard);
+    let records = fixture.records();
+    assert!(records.iter().all(|record| !record.starts_with("DEL")), "{records:?}");
+}
