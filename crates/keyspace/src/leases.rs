@@ -407,11 +407,6 @@ impl WriteView<'_> {
         true
     }
 
-    /// Takes the right to fill `key` from whoever has it, and tells who waits.
-    pub fn void_lease(&mut self, key: &Key<'_>) {
-        self.writer(key).void_lease(key);
-    }
-
     /// Makes the string at `key` one that has expired, and may be read as a stale one for
     /// `grace_ms`; removes it where there is no memory for its time. To listeners either is a
     /// removal. Whoever fills the key loses the right to. Returns whether the key was there.
@@ -428,7 +423,7 @@ impl WriteView<'_> {
         match found {
             Some((_, true)) | None => {
                 // A stale value stays the one that it is.
-                self.void_lease(key);
+                self.writer(key).void_lease(key);
                 Ok(false)
             }
             Some((ValueType::String, false)) => {
