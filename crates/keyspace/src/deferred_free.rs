@@ -1,4 +1,5 @@
-//! Large collections that were deleted, and many leases that ended at once: a thread that holds no lock frees them, as that takes long.
+//! Large collections that were deleted, and many leases that ended at once: a thread that holds no
+//! lock frees them, as that takes long.
 
 use std::sync::Mutex;
 

@@ -10,8 +10,8 @@
 //!
 //! LGET and MLGET ask for leases by [`WriteView::lease`], LFILL stores under a token by
 //! [`WriteView::fill`], LDEL marks a value as stale by [`WriteView::make_stale`], LFREE and LEXTEND
-//! are [`WriteView::free_lease`] and [`WriteView::extend_lease`]. The engine ends what a session has
-//! left, and the server's service thread what is over. The decision is
+//! are [`WriteView::free_lease`] and [`WriteView::extend_lease`]. The engine ends what a session
+//! leaves, and the server's service thread what is over. The decision is
 //! docs/decisions/0023-leases.md.
 //!
 //! *Not here*: the sessions that wait (`key_waits.rs`), and clocks: times come in.
@@ -131,8 +131,8 @@ impl Lease {
     }
 }
 
-/// Returns the bytes that one of many entries `T` of a tree takes at most. A node of std's trees has
-/// room for 11 and holds 5 at least, and one of six or more has room for 12 pointers too.
+/// Returns the bytes that one of many entries `T` of a tree takes at most. A node of std's trees
+/// has room for 11 and holds 5 at least; one that others hang from has room for 12 pointers too.
 const fn tree_bytes<T>() -> usize {
     const LEAF_ENTRIES_MIN: usize = 5;
     let leaf = 11 * size_of::<T>() + 32;

@@ -38,9 +38,9 @@ pub(super) static LGET: Command = Command {
         the time of the lease, which is the last part: TTL, or 3 seconds. `STALE-WIN`: the same \
         with a value: with STALE one that has expired, with REFRESH one that is about to expire \
         within so many milliseconds. `STALE`: with STALE, a value that has expired, which another \
-        client loads, and the time left of its lease. Where there can be no lease, for want of memory \
-        or as too many are held, a value is a `HIT`, or `STALE` with the time 0, and without a value \
-        the request is refused. `BUSY`: no value, another client loads it; \
+        client loads, and the time left of its lease. Where there can be no lease, for want of \
+        memory or as too many are held, a value is a `HIT`, or `STALE` with the time 0, and \
+        without a value the request is refused. `BUSY`: no value, another client loads it; \
         with WAIT the reply comes once the value is there or the right passes on, those who wait \
         first getting it first, or after so many milliseconds, with 0 for the time. The \
         connection that wins holds the lease: it ends with it. Inside MULTI nothing waits.",
