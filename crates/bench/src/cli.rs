@@ -30,6 +30,7 @@ use crate::record;
 use crate::restart::Restart;
 use crate::server_process::{self, ServerSpec};
 use crate::small::Small;
+use crate::snapshot::Snapshot;
 use crate::tables::{DataSet, Table, Transport};
 use crate::target::Target;
 use crate::workload::{Operation, Workload};
@@ -60,6 +61,9 @@ enum Command {
     /// Starts Forebay and another server again and again and compares how long it takes until their
     /// data are there
     Restart(RestartArguments),
+    /// Starts Forebay and another server and compares what a snapshot in the background costs who
+    /// writes meanwhile
+    Snapshot(SnapshotArguments),
     /// Starts Forebay and another server and compares how often their full caches have a key
     HitRate(HitRateArguments),
     /// Starts Forebay, another server and memcached, each with as much memory as its process may
@@ -409,6 +413,25 @@ struct RestartArguments {
 }
 
 #[derive(Args)]
+struct SnapshotArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    #[arg(long, default_value_t = 5_000_000)]
+    keys: u64,
+    #[arg(long, default_value_t = 64)]
+    value_bytes: usize,
+    /// Writes per second
+    #[arg(long, default_value_t = 50_000.0)]
+    rate: f64,
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct HitRateArguments {
     #[command(flatten)]
     servers: ServerArguments,
@@ -617,6 +640,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::Memcached(arguments) => memcached(arguments),
         Command::Small(arguments) => small(arguments),
         Command::Restart(arguments) => restart(arguments),
+        Command::Snapshot(arguments) => snapshot(arguments),
         Command::HitRate(arguments) => HitRates {
             subject: arguments.servers.subject()?,
             other: arguments.servers.other(),
@@ -938,6 +962,20 @@ fn restart(arguments: RestartArguments) -> anyhow::Result<()> {
         keys: arguments.keys,
         value_bytes: arguments.value_bytes,
         records: arguments.records,
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn snapshot(arguments: SnapshotArguments) -> anyhow::Result<()> {
+    Snapshot {
+        subject: arguments.servers.subject()?,
+        other: arguments.servers.other(),
+        keys: arguments.keys,
+        value_bytes: arguments.value_bytes,
+        rate: arguments.rate,
         rounds: arguments.rounds,
         seed: arguments.seed,
         results: record::folder(arguments.results.results),

@@ -5,8 +5,8 @@
 //! `accounting.rs` reads what they used. `compare.rs`, `memory_per_key.rs`,
 //! `memory_of_collections.rs`, `small.rs`, `churn.rs`, `memory_limits.rs`, `hit_rate.rs`,
 //! `cache.rs`, `one_sided_reads.rs` with `collection_reads.rs`, `kills.rs`, `restart.rs`,
-//! `local.rs`, `memcached.rs`, `pipeline.rs`, `instructions.rs` and `demo.rs` are the commands,
-//! `read_cost.rs` times one read for the last and `kill_and_restart.rs` ends it;
+//! `snapshot.rs`, `local.rs`, `memcached.rs`, `pipeline.rs`, `instructions.rs` and `demo.rs` are
+//! the commands, `read_cost.rs` times one read for the last and `kill_and_restart.rs` ends it;
 //! `cache_sim.rs` simulates eviction policies without a server.
 //! `tables.rs` and `recipes.rs` hold the rows that are published, each a cycle of one connection;
 //! `cli.rs` is the command line, `record.rs` writes them down.
@@ -44,6 +44,7 @@ pub mod restart;
 pub mod server_process;
 pub mod skim;
 pub mod small;
+pub mod snapshot;
 pub mod tables;
 pub mod target;
 pub mod wire;

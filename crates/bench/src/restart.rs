@@ -103,7 +103,7 @@ impl Restart {
         let server = ServerProcess::start(&spec)?;
         let mut wire = Wire::connect(&server.unix())?;
         let mut random = Prng::new(self.seed);
-        self.write(&mut wire, self.keys, &mut random)?;
+        write_keys(&mut wire, self.keys, self.value_bytes, &mut random)?;
         expect_status(wire.call(&[b"BGREWRITEAOF"])?)?;
         let until = Instant::now() + FILE_WAIT_MAX;
         loop {
@@ -115,30 +115,13 @@ impl Restart {
             ensure!(Instant::now() < until, "{} writes its snapshot for too long", spec.name);
             thread::sleep(Duration::from_millis(50));
         }
-        self.write(&mut wire, self.records, &mut random)?;
+        write_keys(&mut wire, self.records, self.value_bytes, &mut random)?;
         expect_status(wire.call(&[b"SAVE"])?)?;
         wire.queue(&[b"SHUTDOWN", b"NOSAVE"]);
         wire.send()?;
         // It ends the connection once its files are whole.
         ensure!(wire.receive().is_err(), "{} does not end", spec.name);
         server.stop();
-        Ok(())
-    }
-
-    /// Sets the first `count` keys.
-    fn write(&self, wire: &mut Wire, count: u64, random: &mut Prng) -> anyhow::Result<()> {
-        let mut value = vec![0; self.value_bytes];
-        for first in (0..count).step_by(BATCH as usize) {
-            let last = count.min(first + BATCH);
-            for number in first..last {
-                random.fill(&mut value);
-                wire.queue(&[b"SET", format!("key:{number:012}").as_bytes(), &value]);
-            }
-            wire.send()?;
-            for _ in first..last {
-                expect_status(wire.receive()?)?;
-            }
-        }
         Ok(())
     }
 
@@ -194,7 +177,36 @@ fn in_folder(spec: &ServerSpec, folder: &Path, keeps_log: &str) -> ServerSpec {
     spec
 }
 
-fn expect_status(reply: Value) -> anyhow::Result<()> {
+/// Sets the first `count` keys of 16 bytes to values of `value_bytes` that do not compress.
+///
+/// # Errors
+/// When the server at `wire` refuses one.
+pub(crate) fn write_keys(
+    wire: &mut Wire,
+    count: u64,
+    value_bytes: usize,
+    random: &mut Prng,
+) -> anyhow::Result<()> {
+    let mut value = vec![0; value_bytes];
+    for first in (0..count).step_by(BATCH as usize) {
+        let last = count.min(first + BATCH);
+        for number in first..last {
+            random.fill(&mut value);
+            wire.queue(&[b"SET", format!("key:{number:012}").as_bytes(), &value]);
+        }
+        wire.send()?;
+        for _ in first..last {
+            expect_status(wire.receive()?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a reply is a status.
+///
+/// # Errors
+/// What it is else.
+pub(crate) fn expect_status(reply: Value) -> anyhow::Result<()> {
     match reply {
         Value::Simple(_) => Ok(()),
         other => bail!("no status: {other:?}"),
