@@ -490,7 +490,7 @@ def picture(found, path):
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 5), dpi=110)
-    looks = {"floor": "k:", "shared_memory": "C7-s", "plasma_store": "C3-^"}
+    looks = {"floor": "k:", "shared_memory": "C7-s", "plasma_store": "C8-^"}
     shown = ["redis_unix", "redis_unix_pipe2", "redis_tcp", *FOREBAY]
     for name in [*looks, *shown]:
         points = [
