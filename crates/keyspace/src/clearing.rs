@@ -14,6 +14,9 @@ use crate::segment_rebalance::ReclaimBy;
 /// How many parts one call tries: another thread may take what this one has cleared, and a block
 /// may stay.
 const PARTS_TRIED_MAX: u32 = 4;
+/// How often keys go in the policy's order for a block that has no other place, before it goes
+/// itself: what goes first may lie scattered, and one that is in the way may be worth most of all.
+const ROUNDS_PER_BLOCK_MAX: u32 = 4;
 /// How many blocks one call takes away.
 const STEPS_MAX: u32 = 4096;
 
@@ -26,6 +29,24 @@ pub(crate) enum Removal {
     Again,
     /// It stays.
     Stays,
+}
+
+/// The block that has no other place, and how often room was made for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StuckBlock {
+    offset: u64,
+    rounds: u32,
+}
+
+impl StuckBlock {
+    /// Returns whether room is to be made once more for the block at `offset`.
+    pub fn has_round(&mut self, offset: u64) -> bool {
+        if self.offset != offset {
+            *self = StuckBlock { offset, rounds: 0 };
+        }
+        self.rounds += 1;
+        self.rounds <= ROUNDS_PER_BLOCK_MAX
+    }
 }
 
 impl Keyspace {
@@ -66,11 +87,11 @@ impl Keyspace {
         reclaim_by: ReclaimBy,
         context: &mut SweepContext<'_>,
     ) -> Result<(), u64> {
-        let mut stuck_at = None;
+        let mut stuck = StuckBlock::default();
         for _ in 0..STEPS_MAX {
             let Obstacle::Block(step) = self.arena().plan_clearing(part) else { return Ok(()) };
             let place = step.place();
-            if self.take_away(step, &mut stuck_at, reclaim_by, context) == Removal::Stays {
+            if self.take_away(step, &mut stuck, reclaim_by, context) == Removal::Stays {
                 return Err(place.map_or(part.start, |place| place.start));
             }
         }
@@ -78,11 +99,11 @@ impl Keyspace {
     }
 
     /// Does `step`. Where the block has no other place, the keys go first that the policy would
-    /// have go first, once for each block, which `stuck_at` tells; then its own.
+    /// have go first, a few times for each block, which `stuck` counts; then its own.
     pub(crate) fn take_away(
         &self,
         step: TopStep,
-        stuck_at: &mut Option<u64>,
+        stuck: &mut StuckBlock,
         reclaim_by: ReclaimBy,
         context: &mut SweepContext<'_>,
     ) -> Removal {
@@ -101,8 +122,7 @@ impl Keyspace {
             {
                 Removal::Stays
             }
-            TopStep::Stuck { offset, bytes, is_movable: true, .. } if *stuck_at != Some(offset) => {
-                *stuck_at = Some(offset);
+            TopStep::Stuck { offset, bytes, is_movable: true, .. } if stuck.has_round(offset) => {
                 self.free_extents(bytes, context);
                 Removal::Again
             }

@@ -8,7 +8,7 @@
 use arena::{NeedRoom, Obstacle, Region};
 use base::{DatabaseIndex, Key};
 
-use crate::clearing::Removal;
+use crate::clearing::{Removal, StuckBlock};
 use crate::fit::bytes_in_place;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
@@ -44,7 +44,7 @@ impl Keyspace {
             0 => ReclaimBy::Moves,
             _ => ReclaimBy::Evictions,
         };
-        let (mut has_cleared, mut stuck_at) = (false, None);
+        let (mut has_cleared, mut stuck) = (false, StuckBlock::default());
         for _ in 0..STEPS_MAX {
             let step = match self.arena().plan_extension(offset, wanted) {
                 Obstacle::None { .. } if !has_no_other_place => return has_cleared,
@@ -57,7 +57,7 @@ impl Keyspace {
                 }
                 Obstacle::Block(step) => step,
             };
-            match self.take_away(step, &mut stuck_at, reclaim_by, context) {
+            match self.take_away(step, &mut stuck, reclaim_by, context) {
                 Removal::Done => has_cleared = true,
                 Removal::Again => {}
                 Removal::Stays => return false,
