@@ -279,6 +279,8 @@ impl Durability {
         let Some(place) = self.place().clone().filter(|_| retention.keeps_history()) else {
             return Ok(());
         };
+        // The start of the log is read, which others may be removing.
+        let _removal = self.history.removal();
         let lsn = self.progress.based_on.load(Ordering::SeqCst);
         history::keep_snapshot(&place.path, &*place.storage, lsn)
     }

@@ -488,3 +488,28 @@ impl Drop for PidFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::tests::TestServer;
+
+    #[test]
+    fn all_threads_end_though_that_of_the_log_has_failed() {
+        let server = TestServer::start("");
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let log: Thread = std::thread::spawn(|| Err("the log has failed".to_owned()));
+        let ended = Arc::clone(&has_ended);
+        let history: Thread = std::thread::spawn(move || {
+            // Longer than the other one takes to end.
+            (0..10_000).for_each(|_| std::thread::yield_now());
+            ended.store(true, Ordering::SeqCst);
+            Ok(())
+        });
+        let joined = Threads { serving: Vec::new(), log, history }.join(&server.shared);
+        assert_eq!(joined, Err("the log has failed".to_owned()));
+        assert!(has_ended.load(Ordering::SeqCst));
+    }
+}

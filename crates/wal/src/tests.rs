@@ -71,6 +71,23 @@ fn a_payload_longer_than_a_segment_has_one_of_its_own() {
     assert!(read(&disk).unwrap().0 == [b"short".as_slice(), &long, b"behind"].concat());
 }
 
+/// The segment there has the name that the next one would have, which would take its place.
+#[test]
+fn a_long_payload_behind_an_end_in_order_goes_into_the_segment_that_has_none() {
+    let disk = SimulatedDisk::new();
+    writer(&disk).close().unwrap();
+    let end = read(&disk).unwrap().1;
+    let mut writer = Writer::resume(Arc::new(disk.clone()), &end, OPTIONS).unwrap();
+    let long = vec![3; 20_000];
+    writer.append(&long).unwrap();
+    writer.append(b"behind").unwrap();
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == [long.as_slice(), b"behind"].concat());
+    let mut reader = Reader::open(Arc::new(disk)).unwrap();
+    reader.next(&mut Vec::new()).unwrap();
+    assert!(reader.segments()[0].begins, "it is the one that the log began with");
+}
+
 #[test]
 fn a_spare_becomes_the_next_segment() {
     let disk = SimulatedDisk::new();

@@ -11,7 +11,7 @@ use crate::frame::{
 };
 use crate::reader::LogEnd;
 use crate::segment::{
-    SEGMENT_BYTES, SPARE_NAME, discard_spare, name_of, remove_log, segments_of, zero,
+    SEGMENT_BYTES, SPARE_NAME, discard_spare, lsn_of, name_of, remove_log, segments_of, zero,
 };
 use crate::storage::{LogFile, Storage, write_all, write_pieces};
 
@@ -92,6 +92,8 @@ pub struct Writer {
     storage: Arc<dyn Storage>,
     options: WriterOptions,
     file: Box<dyn LogFile>,
+    /// The position at which the segment begins, which is its name.
+    begin: u64,
     /// The salt of the segment.
     salt: u32,
     /// Where the next frame begins in the file.
@@ -140,7 +142,14 @@ impl Writer {
             storage,
             options,
             file,
-            At { lsn, chain, salt: options.salt, position: HEADER_BYTES as u64, zeroed_end: 0 },
+            At {
+                begin: lsn,
+                lsn,
+                chain,
+                salt: options.salt,
+                position: HEADER_BYTES as u64,
+                zeroed_end: 0,
+            },
         ))
     }
 
@@ -166,8 +175,9 @@ impl Writer {
         file.sync().map_err(WriteError::Failed)?;
         storage.sync_directory().map_err(WriteError::Failed)?;
         let zeroed_end = file.length().map_err(WriteError::of)?;
-        let at =
-            At { lsn: end.lsn, chain: end.chain, salt: end.salt, position: end.offset, zeroed_end };
+        let begin = lsn_of(name).expect("a segment is named by its position");
+        let (lsn, chain, salt, position) = (end.lsn, end.chain, end.salt, end.offset);
+        let at = At { begin, lsn, chain, salt, position, zeroed_end };
         Ok(Writer::new(storage, options, file, at))
     }
 
@@ -208,6 +218,7 @@ impl Writer {
             storage,
             options,
             file,
+            begin: at.begin,
             salt: at.salt,
             position: at.position,
             zeroed_end: at.zeroed_end,
@@ -333,10 +344,11 @@ impl Writer {
         assert!(payload_bytes > 0, "a frame has a payload");
         if self.frame.is_none() {
             let end = self.position + frame_bytes(payload_bytes);
-            let is_first = self.position == HEADER_BYTES as u64;
+            // The next one would have the same name, though a mark of an end in order is in this.
+            let is_empty = self.lsn == self.begin;
             // Where the segment is none that was prepared, each sync takes longer.
             let is_slow = !self.is_prepared() && self.spare.is_some();
-            if (end > self.options.segment_bytes || is_slow) && !is_first {
+            if (end > self.options.segment_bytes || is_slow) && !is_empty {
                 self.begin_segment()?;
             }
         }
@@ -412,6 +424,7 @@ impl Writer {
         let zeroed_end = if spare.is_some() { self.options.segment_bytes } else { 0 };
         (self.file, self.chain) = make_segment(&*self.storage, spare, head)?;
         self.salt = salt;
+        self.begin = self.lsn;
         self.position = HEADER_BYTES as u64;
         self.zeroed_end = zeroed_end;
         Ok(())
@@ -420,6 +433,7 @@ impl Writer {
 
 /// Where a writer begins.
 struct At {
+    begin: u64,
     lsn: u64,
     chain: u32,
     salt: u32,

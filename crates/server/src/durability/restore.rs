@@ -332,6 +332,13 @@ impl<'a> Source<'a> {
         let failed = |error: &dyn Display| format!("the log in {}: {error}", self.path.display());
         let reader = Reader::open_from(Arc::clone(self.storage), from.0);
         let mut reader = reader.map_err(|error| failed(&error))?;
+        if let Some(begin) = reader.begins_at().filter(|begin| *begin > from.0) {
+            // A server that writes it has removed what its next snapshot has.
+            let from = from.0;
+            return Err(failed(&format!(
+                "it begins at LSN {begin} now, and what is behind LSN {from} was removed meanwhile"
+            )));
+        }
         let mut payload = Vec::new();
         while reader.next(&mut payload).map_err(|error| failed(&error))?.is_some() {
             for record in effects::records(&payload) {
@@ -377,4 +384,23 @@ pub const NO_LSN: &str = "it does not say which LSN it stands for";
 pub fn lsn_of_field(value: &[u8]) -> Result<Lsn, String> {
     let lsn = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     lsn.map(Lsn).ok_or_else(|| "its LSN is no number".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use wal::simulated::SimulatedDisk;
+
+    use super::*;
+    use crate::durability::tests::{instance, log_of_seconds};
+
+    #[test]
+    fn what_is_removed_meanwhile_is_missed() {
+        let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new());
+        let lsns = log_of_seconds(&storage, 0..10, 100);
+        let source = Source::open(&storage, Path::new("/there/is/none")).unwrap();
+        wal::forget_before(&*storage, lsns[5]).unwrap();
+        let replayed = source.replay(None, Lsn(u64::MAX), instance().runtime());
+        let reason = replayed.unwrap_err();
+        assert!(reason.contains("was removed meanwhile"), "{reason}");
+    }
 }
