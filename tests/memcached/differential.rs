@@ -5,7 +5,8 @@
 //! `FOREBAY_MEMCACHED_SEED` the seed.
 //!
 //! Left out: flush_all, which memcached applies to items of seconds that are over; `E` of the meta
-//! commands, which 1.6.18 does not have; appending beyond the largest item.
+//! commands, which 1.6.18 does not have; `T` of `ma`, which it loses where it does not count in
+//! place.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -160,8 +161,9 @@ impl Draw {
 
     fn data(&mut self) -> Vec<u8> {
         if self.chance(3) {
-            let digits =
-                ["0", "1", "9", "10", "100", "99", "18446744073709551615", "5 ", " 5", "-3"];
+            // None with a minus: of a large number memcached looks for one behind the value,
+            // too, in what an older item has left there.
+            let digits = ["0", "1", "9", "10", "100", "99", "18446744073709551615", "5 ", " 5"];
             return self.pick(&digits).as_bytes().to_vec();
         }
         let length = match self.random.below(8) {
@@ -371,8 +373,6 @@ impl Draw {
             "D2",
             "D18446744073709551615",
             "Dx",
-            "T0",
-            "T1000",
             "MI",
             "MD",
             "M+",
@@ -426,7 +426,8 @@ impl Draw {
             "add a 0 0 1 2 3\r\n",
             "me\r\n",
             "set a 0 0 3 noreply x\r\n",
-            "mg a Oabcdefghijklmnopqrstuvwxyzabcdefg\r\n",
+            // Of an item that is there, memcached notes that it was fetched before it refuses.
+            "mg absent Oabcdefghijklmnopqrstuvwxyzabcdefg\r\n",
         ];
         let line = self.pick(&lines);
         text(&[line.as_bytes()])

@@ -205,3 +205,52 @@ fn one_sided_readers_see_the_value_alone() {
         assert_eq!(value, expected.as_bytes(), "{key}");
     }
 }
+
+#[test]
+fn nothing_is_appended_beyond_the_largest_item() {
+    let (server, our_port) = forebay(&[]);
+    let (_peer, their_port) = memcached(&[]);
+    let value = "v".repeat(600_000);
+    for port in [our_port, their_port] {
+        let mut wire = Wire::connect(port);
+        wire.ask(format!("set k 0 0 {}\r\n{value}\r\n", value.len()).as_bytes());
+        for (head, expected) in [
+            (format!("append k 0 0 {}", value.len()), "NOT_STORED\r\n"),
+            (format!("ms k {} MP", value.len()), "NS\r\n"),
+        ] {
+            let reply = wire.ask(format!("{head}\r\n{value}\r\n").as_bytes());
+            assert_eq!(String::from_utf8(reply).unwrap(), expected, "{head}");
+        }
+        assert_eq!(wire.ask(b"append k 0 0 1\r\nx\r\nmg k s\r\n"), b"STORED\r\nHD s600001\r\n");
+    }
+    // Commands of Redis have the limit of Redis all the same.
+    assert_eq!(ask(&mut server.tcp(), &["APPEND", "k", &value]), ":1200001\r\n");
+}
+
+#[test]
+fn arithmetic_sets_the_time_to_live_however_long_the_number_becomes() {
+    let (_server, port) = forebay(&[]);
+    let mut wire = Wire::connect(port);
+    let reply = wire.ask(b"ms n 2\r\n98\r\nma n T1000 t\r\nmg n t v\r\nma n T2000\r\nmg n t v\r\n");
+    let expected = "HD\r\nHD t1000\r\nVA 2 t1000\r\n99\r\nHD\r\nVA 3 t2000\r\n100\r\n";
+    assert_eq!(String::from_utf8(reply).unwrap(), expected);
+}
+
+#[test]
+fn a_long_line_of_who_has_not_authenticated_ends_the_session() {
+    let (_server, port) = forebay(&[("requirepass", "deep")]);
+    let mut wire = Wire::connect(port);
+    wire.send(format!("get{}", " key".repeat(1_000)).as_bytes());
+    assert_eq!(wire.rest(), b"");
+}
+
+#[test]
+fn a_server_without_its_file_of_users_does_not_start() {
+    let path = harness::TempFolder::new().join("users").display().to_string();
+    let mut program = harness::command(harness::forebay());
+    let arguments = ["serve", "--port", "0", "--memcached-auth-file", &path];
+    let output = program.args(arguments).output().expect("it is run");
+    let told = [output.stdout, output.stderr].concat();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&told).contains("memcached-auth-file"), "{told:?}");
+}

@@ -46,8 +46,8 @@ pub struct ItemTail {
 pub struct FoundItem<'g> {
     /// The value.
     pub value: &'g [u8],
-    /// What is beside it.
-    pub tail: ItemTail,
+    /// What is beside it; nothing beside a plain string.
+    pub own_tail: Option<ItemTail>,
     /// When it expires.
     pub expiry: Option<UnixMs>,
     /// For how many seconds it had not been used.
@@ -56,6 +56,24 @@ pub struct FoundItem<'g> {
     pub was_fetched: bool,
     /// Whether a client has been told to make it anew.
     pub is_won: bool,
+}
+
+impl FoundItem<'_> {
+    /// Returns what the client keeps with the value.
+    pub fn flags(&self) -> u32 {
+        self.own_tail.map_or(0, |tail| tail.flags)
+    }
+
+    /// Returns whether a client has said that the value is to be made anew.
+    pub fn is_stale(&self) -> bool {
+        self.own_tail.is_some_and(|tail| tail.is_stale)
+    }
+
+    /// Returns all that is beside the value. The unique number of a plain string is computed from
+    /// all of its bytes.
+    pub fn tail(&self) -> ItemTail {
+        self.own_tail.unwrap_or_else(|| plain_tail(self.value))
+    }
 }
 
 impl ItemTail {
@@ -102,7 +120,7 @@ impl<'g> ReadView<'g> {
             true => self.copy_of(key),
             false => text_of(&entry),
         };
-        let tail = tail_of(&entry).unwrap_or_else(|| plain_tail(value));
+        let own_tail = tail_of(&entry);
         if is_fetch && self.does_count_access() {
             let event = KeyEvent::Used(1);
             let mark = shard.used(self.database(), key.hash, entry, self.now(), event);
@@ -111,7 +129,7 @@ impl<'g> ReadView<'g> {
         let (was_fetched, expiry) = (entry.header().is_fetched(), entry.expiry());
         let idle_seconds = idle_seconds(entry.mark(), self.now());
         let is_won = entry.header().is_won();
-        Ok(Some(FoundItem { value, tail, expiry, idle_seconds, was_fetched, is_won }))
+        Ok(Some(FoundItem { value, own_tail, expiry, idle_seconds, was_fetched, is_won }))
     }
 
     /// Marks the value at `key` as fetched, where lookups count as uses; counts neither hit nor

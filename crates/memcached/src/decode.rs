@@ -126,7 +126,7 @@ impl Decoder {
         }
         let scanned = self.scanned.min(rest.len());
         let end = memchr(b'\n', &rest[scanned..]).map(|at| scanned + at);
-        if is_too_long(rest, end.unwrap_or(rest.len())) {
+        if is_too_long(rest, end.unwrap_or(rest.len()), limits) {
             let mut line = Line::new(buffer, start, start, batch);
             line.refuse(Fault::Attack);
             return Step::Done(rest_length(buffer, start));
@@ -151,9 +151,9 @@ impl Decoder {
 /// Returns whether a line that begins like `line` and has `length` bytes or more is longer than a
 /// line may be. Memcached ends a session at such a line where its end does not come along with it;
 /// here that is the same however a line arrives.
-fn is_too_long(line: &[u8], length: usize) -> bool {
-    if length <= LINE_BYTES_MAX {
-        return false;
+fn is_too_long(line: &[u8], length: usize, limits: &Limits) -> bool {
+    if length <= LINE_BYTES_MAX || !limits.is_authenticated {
+        return length > LINE_BYTES_MAX;
     }
     let blank = line.iter().take_while(|byte| **byte == b' ').count();
     let verbs: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
@@ -367,7 +367,7 @@ impl<'b> Line<'b> {
             }
         };
         let flags = parse_flags(self.word(2)).unwrap_or(0);
-        if !is_size_ok(self.word(1).len(), flags, length, limits) {
+        if item_bytes(self.word(1).len(), flags, length) > limits.item_bytes_max {
             *skip = length + 2;
             match verb {
                 Verb::Set => self.push_words(Verb::TooLarge, is_silent, &[0, 1]),
@@ -536,7 +536,8 @@ impl<'b> Line<'b> {
             }
         };
         // A key is decoded once, and so not before all of the data is there.
-        let is_small = is_size_ok(self.key_length(&flags), flags.flags, length, limits);
+        let bytes = item_bytes(self.key_length(&flags), flags.flags, length);
+        let is_small = bytes <= limits.item_bytes_max;
         let data = if is_small { self.data(body, length)? } else { None };
         if flags.key_is_binary && self.decode_key().is_err() {
             *skip = length + 2;
@@ -640,12 +641,11 @@ fn is_arithmetic(mode: MetaMode) -> bool {
     }
 }
 
-/// Returns whether an item may be as large as this one, in the bytes that memcached has for it.
-fn is_size_ok(key_bytes: usize, flags: u32, length: usize, limits: &Limits) -> bool {
+/// Returns the bytes that memcached has for an item: what its largest one is counted in.
+pub fn item_bytes(key_bytes: usize, flags: u32, length: usize) -> u64 {
     let flag_bytes = if flags == 0 { 0 } else { 4 };
     let data_bytes = length as u64 + 2;
-    let bytes = ITEM_HEADER_BYTES + key_bytes as u64 + 1 + flag_bytes + data_bytes;
-    bytes <= limits.item_bytes_max
+    ITEM_HEADER_BYTES + key_bytes as u64 + 1 + flag_bytes + data_bytes
 }
 
 /// Appends to `out` what the peer has sent of `requests` from index `first` on, so that it can be

@@ -17,7 +17,7 @@ mod number;
 mod verb;
 
 pub use binary_key::encode_binary_key;
-pub use decode::{Decoder, KEY_BYTES_MAX, Limits, put_back};
+pub use decode::{Decoder, KEY_BYTES_MAX, Limits, item_bytes, put_back};
 pub use meta::{MetaFlags, MetaMode};
 pub use number::{parse_delta, parse_exptime, parse_flags};
 pub use verb::{Fault, Verb};

@@ -15,7 +15,6 @@ use keyspace::SessionWakeup;
 use crate::config::Allowed;
 use crate::connection::CloseReason;
 use crate::mailbox::Message;
-use crate::memcached_users;
 use crate::server_state::ServerState;
 
 #[deny(clippy::missing_trait_methods)]
@@ -36,12 +35,12 @@ impl Host for ServerState {
     }
 
     fn authenticate_memcached(&self, credentials: &[u8]) -> bool {
-        let Some(path) = &self.settings().memcached.auth_file else {
+        let Some(users) = &self.memcached_users else {
             let mut words = credentials.splitn(2, |byte| *byte == b' ');
             let (user, password) = (words.next(), words.next());
             return user.zip(password).is_some_and(|(user, it)| self.authenticate(user, it));
         };
-        memcached_users::admit(path, credentials)
+        users.admit(credentials)
     }
 
     fn allows_debug(&self, session: &SessionState) -> bool {

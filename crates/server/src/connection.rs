@@ -444,10 +444,28 @@ impl Connection {
             let replies = &mut self.session.state.replies;
             *replies = replies.next();
         }
+        if self.memcached.is_some() {
+            return self.execute_memcached(buffer, context);
+        }
         match self.direct_receive.is_there() && context.batch.has_aside() {
             true => self.execute_received(buffer, context),
             false => self.execute_requests(buffer, &[], context),
         }
+    }
+
+    /// As [`Connection::execute_requests`], of a client of memcached, whose values are no larger
+    /// than an item may be.
+    #[inline(never)]
+    fn execute_memcached(
+        &mut self,
+        buffer: &[u8],
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Result<(), CloseReason> {
+        let of_others = context.execution.value_bytes_max;
+        context.execution.value_bytes_max = context.settings.memcached.item_bytes_max;
+        let executed = self.execute_requests(buffer, &[], context);
+        context.execution.value_bytes_max = of_others;
+        executed
     }
 
     /// Executes the requests of the context's batch, which were decoded from `buffer` but for the

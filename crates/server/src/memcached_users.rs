@@ -2,7 +2,7 @@
 //! memcached's `-Y`.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use crate::command_host::is_same_secret;
@@ -10,26 +10,33 @@ use crate::command_host::is_same_secret;
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Returns whether the file at `path` has a line with the name and the password of `credentials`,
-/// between which is a blank. Nobody is admitted where it cannot be read; the log tells why.
-pub fn admit(path: &Path, credentials: &[u8]) -> bool {
-    match read(path) {
-        Ok(text) => names(&text, credentials),
-        Err(error) => {
-            let path = path.display();
-            tracing::warn!(%path, %error, "The users of memcached cannot be read");
-            false
-        }
-    }
+/// The lines of the file, as they were when the server started.
+pub struct MemcachedUsers {
+    text: Vec<u8>,
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other("it is longer than 64 KiB"));
+impl MemcachedUsers {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// A sentence for the log, where it cannot be read or is too long.
+    pub fn read(path: &Path) -> Result<MemcachedUsers, String> {
+        let file = File::open(path);
+        let mut text = Vec::new();
+        file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)).map_err(
+            |error| format!("memcached-auth-file {} is not read: {error}", path.display()),
+        )?;
+        match text.len() as u64 > FILE_BYTES_MAX {
+            true => Err(format!("memcached-auth-file {} is longer than 64 KiB", path.display())),
+            false => Ok(MemcachedUsers { text }),
+        }
     }
-    Ok(text)
+
+    /// Returns whether there is a line with the name and the password of `credentials`, between
+    /// which is a blank.
+    pub fn admit(&self, credentials: &[u8]) -> bool {
+        names(&self.text, credentials)
+    }
 }
 
 fn names(text: &[u8], credentials: &[u8]) -> bool {
@@ -64,6 +71,6 @@ mod tests {
         ] {
             assert_eq!(names(text, credentials.as_bytes()), expected, "{credentials}");
         }
-        assert!(!admit(Path::new("/nowhere/users"), b"ann x"));
+        assert!(MemcachedUsers::read(Path::new("/nowhere/users")).is_err());
     }
 }

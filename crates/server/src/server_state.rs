@@ -33,6 +33,7 @@ use crate::listen::{Listeners, OptionRefusal};
 use crate::loading::Loading;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
+use crate::memcached_users::MemcachedUsers;
 use crate::monitor::Monitors;
 use crate::oom_score::OomScoreFile;
 use crate::page_population::PagePopulation;
@@ -87,6 +88,8 @@ pub struct ServerState {
     pub persistence: PersistenceState,
     /// Which requests have to wait.
     pub pause: ClientPause,
+    /// Who may authenticate by memcached's protocol, where a file says it.
+    pub memcached_users: Option<MemcachedUsers>,
     /// Who is shown what runs.
     pub monitors: Monitors,
     /// One mailbox for each worker.
@@ -184,6 +187,8 @@ impl ServerState {
         let worker_count = worker_count(&settings);
         let huge_pages =
             HugePages::open(settings.instance.huge_pages, settings.derived.segment_bytes)?;
+        let users_path = settings.memcached.auth_file.as_deref();
+        let memcached_users = users_path.map(MemcachedUsers::read).transpose()?;
         let runtime =
             Runtime::open(&instance_options(&settings, worker_count), Environment::system())
                 .map_err(|error| error.to_string())?;
@@ -215,6 +220,7 @@ impl ServerState {
             persistence: PersistenceState::default(),
             pause: ClientPause::default(),
             switches: Switches::default(),
+            memcached_users,
             monitors: Monitors::default(),
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),

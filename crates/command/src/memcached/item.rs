@@ -3,7 +3,7 @@
 use base::number_text::IntegerText;
 use base::{Key, UnixMs};
 use keyspace::{Expiry, FoundItem, ItemTail, ReadView};
-use memcached::{Fault, parse_delta};
+use memcached::{Fault, item_bytes, parse_delta};
 
 use crate::prelude::*;
 use crate::string::reply::REFERENCED_BYTES_MIN;
@@ -151,7 +151,7 @@ pub(super) fn store(
     }
     let found = item(cx.view.as_read(), key, false);
     let was_won = found.is_some_and(|it| it.is_won);
-    let found = found.map(|it| (it.tail, it.value.len()));
+    let found = found.map(|it| (it.tail(), it.value.len()));
     let mut stale = ItemTail { flags, ..ItemTail::default() };
     let mut expiry = expiry;
     match (found, mode, unique) {
@@ -197,8 +197,12 @@ fn join(
     tail: ItemTail,
     length: usize,
 ) -> Result<StoreOutcome, Unfinished> {
-    cx.check_value_bytes(length as u64, storage.value.len())?;
     let bytes = length + storage.value.len();
+    // In a session of memcached this is the largest item, in its own bytes.
+    let whole = item_bytes(key.bytes.len(), tail.flags, bytes);
+    if cx.check_value_bytes(whole, 0).is_err() {
+        return Ok(StoreOutcome::Refused);
+    }
     let _right = match bytes >= SCRATCH_BYTES_MIN {
         true => Some(cx.scratch(key, bytes as u64, bytes as u64)?),
         false => None,
@@ -234,7 +238,7 @@ pub(super) fn count(
     expiry: Expiry,
 ) -> Result<Counted, Unfinished> {
     let Some(found) = item(cx.view.as_read(), key, false) else { return Ok(Counted::NotFound) };
-    let (mut tail, length) = (found.tail, found.value.len());
+    let (mut tail, length) = (found.tail(), found.value.len());
     let (is_won, was_fetched) = (found.is_won, found.was_fetched);
     if unique.is_some_and(|unique| unique != 0 && unique != tail.unique) {
         return Ok(Counted::Exists);

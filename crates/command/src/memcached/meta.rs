@@ -88,7 +88,7 @@ pub(super) static DEBUG: Command = Command {
         reply.raw(b"ME ");
         put_key(reply.raw_out(), args.at(1), args.len() > 2);
         let fetched = if found.was_fetched { "yes" } else { "no" };
-        let (idle, unique) = (found.idle_seconds, found.tail.unique);
+        let (idle, unique) = (found.idle_seconds, found.tail().unique);
         let line =
             format!(" exp={expires} la={idle} cas={unique} fetch={fetched} cls=1 size={size}\r\n");
         reply.raw(line.as_bytes());
@@ -177,8 +177,8 @@ fn reply_item(
             }
             b's' => put_flag(out, b's', found.value.len() as u64),
             b't' => put_time(out, win.seconds_left),
-            b'c' => put_flag(out, b'c', found.tail.unique),
-            b'f' => put_flag(out, b'f', u64::from(found.tail.flags)),
+            b'c' => put_flag(out, b'c', found.tail().unique),
+            b'f' => put_flag(out, b'f', u64::from(found.flags())),
             b'l' => put_flag(out, b'l', found.idle_seconds),
             b'h' => put_flag(out, b'h', u64::from(found.was_fetched)),
             _ => put_identity(out, args, token, flags),
@@ -187,7 +187,7 @@ fn reply_item(
     if win.was_told {
         out.extend_from_slice(b" Z");
     }
-    if found.tail.is_stale {
+    if found.is_stale() {
         out.extend_from_slice(b" X");
         wins |= !win.was_told;
     }
@@ -268,7 +268,7 @@ fn get_changing(
     view.mark_fetched(key);
     let found = FoundItem {
         value: b"",
-        tail,
+        own_tail: Some(tail),
         expiry: None,
         idle_seconds: 0,
         was_fetched: false,
@@ -332,7 +332,7 @@ fn delete(
 ) -> Result<(), Unfinished> {
     let flags = MetaFlags::parse(args.from(2)).expect(READ);
     let key = args.key(0);
-    let unique = item(cx.view.as_read(), key, false).map(|it| it.tail.unique);
+    let unique = item(cx.view.as_read(), key, false).map(|it| it.tail().unique);
     let status = match unique {
         None if flags.invalidate || !cx.view.contains(key) => b"NF",
         Some(unique) if flags.unique.is_some_and(|wanted| wanted != unique) => b"EX",
@@ -362,7 +362,7 @@ fn make_stale(
     let expiry = flags.ttl.map_or(Expiry::Keep, |ttl| expiry_of(ttl, now));
     let unique = flags.new_unique.unwrap_or_else(|| cx.view.next_unique(key));
     let found = item(cx.view.as_read(), key, false).expect("the caller has found it");
-    let (value, tail, was_fetched) = (found.value.to_vec(), found.tail, found.was_fetched);
+    let (value, tail, was_fetched) = (found.value.to_vec(), found.tail(), found.was_fetched);
     cx.view.set_item(key, &value, ItemTail { unique, is_stale: true, ..tail }, expiry)?;
     if was_fetched {
         cx.view.as_read().mark_fetched(key);

@@ -79,7 +79,7 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
     out.reserve(HEAD_BYTES_MAX + key.len() + found.value.len().min(16 * 1024));
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
-    match found.tail.flags {
+    match found.flags() {
         0 => out.extend_from_slice(b" 0 "),
         flags => {
             out.push(b' ');
@@ -90,7 +90,7 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
     put_number(out, found.value.len() as u64);
     if with_unique {
         out.push(b' ');
-        put_number(out, found.tail.unique);
+        put_number(out, found.tail().unique);
     }
     out.extend_from_slice(b"\r\n");
 }

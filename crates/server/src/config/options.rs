@@ -159,7 +159,7 @@ options! {
         item_bytes_max: u64 = "memcached-item-size-max",
             Bytes { min: 1024, max: 1 << 30 }, "1048576";
         /// Path of a file of `user:password` lines; with one, clients of memcached have to
-        /// authenticate first. It is read at each authentication.
+        /// authenticate first. It is read when the server starts.
         auth_file: Option<PathBuf> = "memcached-auth-file", Text, "", when: When::Start;
     }
     /// How much memory there may be, and which keys go where there is more.
