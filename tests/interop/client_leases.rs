@@ -101,6 +101,24 @@ fn what_the_server_refuses_to_store_is_returned_and_leaves_no_lease() {
 }
 
 #[test]
+fn who_gets_no_lease_loads_for_himself() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server, "") {
+        let client = Client::connect(&url).unwrap();
+        let options = LoadOptions::new().expires_in(seconds(100));
+        client.call(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
+        let value = client.get_or_load::<ClientError>(b"k", &options, || Ok(b"v".to_vec()));
+        assert_eq!(&*value.unwrap(), b"v");
+        client.call(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
+        assert!(client.get(b"k").unwrap().is_none());
+        client.call(&[b"RPUSH", b"k", b"a"]).unwrap();
+        let refused = client.get_or_load::<ClientError>(b"k", &options, || panic!("it is loaded"));
+        assert_eq!(refused.unwrap_err().code(), Some("WRONGTYPE"));
+        client.call(&[b"DEL", b"k"]).unwrap();
+    }
+}
+
+#[test]
 fn what_is_loaded_before_a_removal_is_not_stored() {
     let server = Server::start(Kind::Forebay);
     for url in urls(&server, "") {

@@ -116,6 +116,23 @@ def test_of_many_who_miss_a_result_one_makes_it(db):
     assert calls == [7] and results == [7] * 20
 
 
+def test_result_is_returned_while_the_server_stores_nothing(db):
+    @db.cache(ttl=100)
+    def double(value):
+        if value == 2:
+            db.call("CONFIG", "SET", "maxmemory", "1")
+        return 2 * value
+
+    try:
+        assert double(2) == 4, "the lease was given, and nothing stored"
+        assert double(1) == 2, "no lease was given"
+    finally:
+        db.call("CONFIG", "SET", "maxmemory", "0")
+    assert not double.forget(2) and not double.forget(1)
+    with pytest.raises(ValueError):
+        db.cache(ttl=1, stale=366 * 86_400)(double)
+
+
 def test_maker_that_fails_leaves_the_result_to_the_next(db):
     @db.cache(ttl=100)
     def failing(value):

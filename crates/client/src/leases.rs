@@ -13,6 +13,12 @@ use crate::value_view::View;
 
 /// How long [`Client::get_or_load`] waits for another client's value before it loads one itself.
 const WAIT_DEFAULT: Duration = Duration::from_secs(3);
+/// The longest lease, wait and refresh time that a server takes.
+const LEASE_MAX: Duration = Duration::from_secs(3_600);
+/// The longest time for which a server keeps a stale value.
+const STALE_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// Half of the milliseconds of an expiry, the other half of which is more than it will ever be.
+const LIFETIME_MAX: Duration = Duration::from_millis(i64::MAX as u64 / 2);
 
 /// What is wanted of a value that may not be there, and what becomes of one that is loaded.
 ///
@@ -90,15 +96,25 @@ impl LoadOptions {
         words
     }
 
-    /// Refuses what no server would store a value by.
+    /// Refuses what no server would give a lease or store a value by.
     fn check(&self) -> Result<(), ClientError> {
-        match self.stale.is_some() && self.lifetime.is_none() {
-            true => {
-                let text = "stale values without a time to live (LoadOptions::expires_in)";
-                Err(ClientError::Unsupported(text.to_owned()))
-            }
-            false => Ok(()),
+        let unsupported = |text: &str| Err(ClientError::Unsupported(text.to_owned()));
+        if self.stale.is_some() && self.lifetime.is_none() {
+            return unsupported("stale values without a time to live (LoadOptions::expires_in)");
         }
+        let zero = Duration::ZERO;
+        for (duration, may_be_zero, most, text) in [
+            (self.lifetime, false, LIFETIME_MAX, "a time to live that is zero or too long"),
+            (self.stale, true, STALE_MAX, "stale values that are kept for more than a year"),
+            (self.refresh, true, LEASE_MAX, "a refresh more than an hour before the expiry"),
+            (self.lease, false, LEASE_MAX, "a lease of no time or of more than an hour"),
+            (Some(self.wait), true, LEASE_MAX, "a wait of more than an hour"),
+        ] {
+            if duration.is_some_and(|it| it > most || it == zero && !may_be_zero) {
+                return unsupported(text);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the words behind the value that say for how long it is kept.
@@ -147,7 +163,7 @@ impl Lease {
     ///
     /// # Errors
     /// As [`Client::call`], and the lease is given up; [`ClientError::Unsupported`] inside a MULTI
-    /// of this thread, and where the options ask for stale values and no time to live.
+    /// of this thread, and where the options ask for what no server does.
     pub fn fill(mut self, value: &[u8], options: &LoadOptions) -> Result<bool, ClientError> {
         options.check()?;
         let Some(token) = self.token else { return Ok(false) };
@@ -225,8 +241,9 @@ impl Client {
 
     /// Returns the value of `key`. Where it is not there, one client at a time calls `load` and
     /// stores what that returns, while the others wait for it. What was loaded before the key was
-    /// removed or written by somebody else is returned and not stored; so is what the server
-    /// refuses to store, as it has no memory for it.
+    /// removed or written by somebody else is returned and not stored; so it is while the server
+    /// gives no lease or stores nothing, as it has no memory or too many leases, is a replica, or
+    /// cannot write its files.
     ///
     /// With [`LoadOptions::stale_for`] and [`LoadOptions::refresh_within`] nobody waits but the one
     /// who loads. One who has waited in vain calls `load` for himself, and stores nothing. A server
@@ -234,7 +251,9 @@ impl Client {
     ///
     /// # Errors
     /// Those of `load`; and as [`Client::get`]. [`ClientError::Unsupported`] before anything is
-    /// loaded where the options ask for stale values and no time to live.
+    /// loaded where the options ask for what no server does: stale values and no time to live, one
+    /// of zero, stale values for more than a year, and leases, waits and refreshes of more than an
+    /// hour.
     pub fn get_or_load<E: From<ClientError>>(
         &self,
         key: &[u8],
@@ -246,37 +265,35 @@ impl Client {
             Ok(Leased::Hit(view) | Leased::Stale(view)) => return Ok(view),
             Ok(Leased::Win(lease) | Leased::StaleWin(_, lease)) => lease,
             Ok(Leased::Busy(_)) => return Ok(View::from(load()?)),
-            Err(error) if is_unknown(&error) => {
-                return self.get_or_set(key, options, load);
+            Err(error) if is_unknown(&error) || stores_nothing(&error) => {
+                if let Some(view) = self.get(key)? {
+                    return Ok(view);
+                }
+                let value = load()?;
+                if is_unknown(&error) {
+                    stored_or_not(self.set_loaded(key, &value, options))?;
+                }
+                return Ok(View::from(value));
             }
             Err(error) => return Err(error.into()),
         };
         // Where it fails or panics the lease is given up.
         let value = load()?;
-        match lease.fill(&value, options) {
-            Ok(_) | Err(ClientError::Refused(_)) => Ok(View::from(value)),
-            Err(error) => Err(error.into()),
-        }
+        stored_or_not(lease.fill(&value, options).map(drop))?;
+        Ok(View::from(value))
     }
 
-    /// As [`Client::get_or_load`], of a server that has no leases.
-    fn get_or_set<E: From<ClientError>>(
+    /// Stores what was loaded at a server that has no leases.
+    fn set_loaded(
         &self,
         key: &[u8],
+        value: &[u8],
         options: &LoadOptions,
-        load: impl FnOnce() -> Result<Vec<u8>, E>,
-    ) -> Result<View, E> {
-        if let Some(view) = self.get(key)? {
-            return Ok(view);
-        }
-        let value = load()?;
+    ) -> Result<(), ClientError> {
         let words = LoadOptions { stale: None, ..options.clone() }.lifetime_words();
-        let mut request: Vec<&[u8]> = vec![b"SET", key, &value];
+        let mut request: Vec<&[u8]> = vec![b"SET", key, value];
         request.extend(words.iter().map(Vec::as_slice));
-        match self.call(&request) {
-            Ok(_) | Err(ClientError::Refused(_)) => Ok(View::from(value)),
-            Err(error) => Err(error.into()),
-        }
+        self.call(&request).map(drop)
     }
 
     /// Removes `key`, which is no longer true, and takes the right to fill it from whoever has it;
@@ -328,9 +345,57 @@ fn is_unknown(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(text) if text.starts_with("ERR unknown command"))
 }
 
+/// Returns whether the server says that it has no leases or stores nothing at present, whatever is
+/// asked of it: what was loaded is as good without.
+fn stores_nothing(error: &ClientError) -> bool {
+    matches!(error.code(), Some("OOM" | "MISCONF" | "READONLY"))
+        || matches!(error, ClientError::Refused(text) if text == "ERR too many leases are held")
+}
+
+/// Returns the error of `stored`, unless the server stores nothing at present.
+fn stored_or_not(stored: Result<(), ClientError>) -> Result<(), ClientError> {
+    stored.or_else(|error| if stores_nothing(&error) { Ok(()) } else { Err(error) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_by_which_no_server_stores_a_value_are_refused() {
+        let check = |options: LoadOptions, is_taken: bool| {
+            assert_eq!(options.check().is_ok(), is_taken, "{options:?}");
+        };
+        let (seconds, year) = (Duration::from_secs, 365 * 86_400);
+        let new = LoadOptions::new;
+        check(new().waits_for(Duration::ZERO).refresh_within(Duration::ZERO), true);
+        check(new().expires_in(Duration::from_nanos(1)).stale_for(seconds(year)), true);
+        check(new().expires_in(seconds(1)).stale_for(seconds(year + 1)), false);
+        check(new().stale_for(seconds(1)), false);
+        check(new().expires_in(Duration::ZERO), false);
+        check(new().expires_in(Duration::MAX), false);
+        for hours in [1, 2] {
+            check(new().lease_for(seconds(hours * 3_600)), hours == 1);
+            check(new().refresh_within(seconds(hours * 3_600)), hours == 1);
+            check(new().waits_for(seconds(hours * 3_600)), hours == 1);
+        }
+        check(new().lease_for(Duration::ZERO), false);
+    }
+
+    #[test]
+    fn only_refusals_of_the_whole_server_are_passed_over() {
+        let check = |text: &str, is_passed_over: bool| {
+            let refused = Err(ClientError::Refused(text.to_owned()));
+            assert_eq!(stored_or_not(refused).is_ok(), is_passed_over, "{text}");
+        };
+        check("OOM command not allowed when used memory > 'maxmemory'.", true);
+        check("READONLY You can't write against a read only replica.", true);
+        check("MISCONF Errors writing to the AOF file: No space left on device", true);
+        check("ERR too many leases are held", true);
+        check("NOPERM this user has no permissions to run the 'lfill' command", false);
+        check("ERR invalid expire time in 'lfill' command", false);
+        check("WRONGTYPE Operation against a key holding the wrong kind of value", false);
+    }
 
     #[test]
     fn options_are_the_words_of_lget_and_lfill() {

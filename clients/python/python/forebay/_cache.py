@@ -12,8 +12,12 @@ from forebay._errors import ResponseError
 _LEASE_SECONDS = 60.0
 # The server takes times in milliseconds.
 _TTL_MIN = 0.001
+# The server keeps what is too old for a year at most.
+_STALE_MAX = 365 * 86_400
 # The token of who makes a result for a server without leases.
 _NO_LEASE = object()
+# The token of who makes a result while the server stores nothing.
+_NOT_KEPT = object()
 
 
 class Cache:
@@ -27,6 +31,8 @@ class Cache:
     """
 
     def __init__(self, db, function, ttl, stale=0.0, key=None):
+        if not 0 <= stale <= _STALE_MAX:
+            raise ValueError(f"stale is {stale}, and must be between 0 and {_STALE_MAX} seconds")
         functools.update_wrapper(self, function)
         self._db = db
         self._function = function
@@ -77,19 +83,31 @@ class Cache:
         try:
             return _native.lget(self._db, key, _LEASE_SECONDS, wait, self._stale > 0)
         except ResponseError as error:
-            if not str(error).startswith("ERR unknown command"):
+            # redis-server has no leases: everybody who misses a result makes it.
+            token = _NOT_KEPT if _stores_nothing(error) else _NO_LEASE
+            if token is _NO_LEASE and not str(error).startswith("ERR unknown command"):
                 raise
-        # redis-server has no leases: everybody who misses a result makes it.
         view = self._db.get(key)
-        return view, _NO_LEASE if view is None else None
+        return view, token if view is None else None
 
     def _keep(self, key, token, result):
-        if token is _NO_LEASE:
-            self._db.put(key, (result,), ttl=self._ttl)
-        else:
-            _native.lfill(self._db, key, token, (result,), self._ttl, self._stale)
+        try:
+            if token is _NO_LEASE:
+                self._db.put(key, (result,), ttl=self._ttl)
+            elif token is not _NOT_KEPT:
+                _native.lfill(self._db, key, token, (result,), self._ttl, self._stale)
+        except ResponseError as error:
+            if not _stores_nothing(error):
+                raise
+            self._give_up(key, token)
 
     def _give_up(self, key, token):
         # Where it was stored before, this does nothing.
-        if token is not _NO_LEASE:
+        if token is not _NO_LEASE and token is not _NOT_KEPT:
             self._db.call(b"LFREE", key, token)
+
+
+def _stores_nothing(error):
+    """Returns whether the server has no leases or stores nothing at present, whatever is asked."""
+    is_full = str(error) == "ERR too many leases are held"
+    return is_full or error.code in ("OOM", "MISCONF", "READONLY")
