@@ -54,7 +54,7 @@ pub use host::observe::{
 };
 pub use host::{
     Answer, Attendance, BackupOutcome, BackupRefusal, BackupReport, Clients, ConfigError, Crash,
-    Delivery, Feed, FeedQuestion, FeedRead, FeedStart, FeedType, Host, LaneOffer, MemoryGeometry,
+    Delivery, Feed, FeedQuestion, FeedRead, FeedStart, Host, LaneOffer, MemoryGeometry,
     MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Persistence, Process, RewriteError,
     RewriteStart, SaveRefusal, SentValue, SharedMemory, ShutdownError, ShutdownRequest, Target,
     Transfer, TransferFailure, Unavailable, UploadOffer,

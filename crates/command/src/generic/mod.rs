@@ -24,6 +24,7 @@ mod r#type;
 mod wait;
 mod waitaof;
 
+pub(crate) use self::r#type::type_named;
 use crate::table::row::Command;
 
 pub(crate) static GENERIC: &[&Command] = &[

@@ -33,3 +33,10 @@ pub(super) fn type_name(value_type: ValueType) -> &'static str {
         ValueType::Stream => "stream",
     }
 }
+
+/// Returns the type that TYPE calls `name`, in any case.
+pub(crate) fn type_named(name: &[u8]) -> Option<ValueType> {
+    use ValueType::{Hash, List, Set, SortedSet, Stream, String};
+    let all = [String, List, Set, SortedSet, Hash, Stream];
+    all.into_iter().find(|it| name.eq_ignore_ascii_case(type_name(*it).as_bytes()))
+}

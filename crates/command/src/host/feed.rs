@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use keyspace::ValueType;
 use resp::{Protocol, Reply};
 
 use crate::handler::error::CommandError;
@@ -86,7 +87,7 @@ pub struct FeedRead {
     /// Only of keys that begin with one of these, where there are any.
     pub prefixes: Vec<Box<[u8]>>,
     /// Only of values of this type, as far as the change tells.
-    pub kind: Option<FeedType>,
+    pub kind: Option<ValueType>,
     /// Only of this database.
     pub database: Option<u8>,
 }
@@ -102,38 +103,4 @@ pub enum FeedStart {
     Latest,
     /// Behind what the group has acknowledged.
     Group(Box<[u8]>),
-}
-
-/// The type of the values that changes are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeedType {
-    /// Strings.
-    String,
-    /// Lists.
-    List,
-    /// Sets.
-    Set,
-    /// Hashes.
-    Hash,
-    /// Sorted sets.
-    SortedSet,
-    /// Streams.
-    Stream,
-}
-
-impl FeedType {
-    /// Returns the type that TYPE calls so, in any case.
-    pub fn of(name: &[u8]) -> Option<FeedType> {
-        let known = [
-            ("string", FeedType::String),
-            ("list", FeedType::List),
-            ("set", FeedType::Set),
-            ("hash", FeedType::Hash),
-            ("zset", FeedType::SortedSet),
-            ("stream", FeedType::Stream),
-        ];
-        let found =
-            known.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
-        found.map(|(_, kind)| kind)
-    }
 }

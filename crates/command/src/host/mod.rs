@@ -19,8 +19,8 @@ use keyspace::SessionWakeup;
 
 pub use self::clients::{Clients, Pause};
 pub use self::feed::{
-    Answer, Feed, FeedQuestion, FeedRead, FeedStart, FeedType, GROUP_NAME_BYTES_MAX,
-    PREFIXES_BYTES_MAX, PREFIXES_MAX,
+    Answer, Feed, FeedQuestion, FeedRead, FeedStart, GROUP_NAME_BYTES_MAX, PREFIXES_BYTES_MAX,
+    PREFIXES_MAX,
 };
 pub use self::other_servers::{
     Delivery, OtherServers, Parcel, SentValue, Target, Transfer, TransferFailure,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{ask, group_name, lsn};
-use crate::host::{FeedQuestion, FeedRead, FeedStart, FeedType, PREFIXES_BYTES_MAX, PREFIXES_MAX};
+use crate::generic::type_named;
+use crate::host::{FeedQuestion, FeedRead, FeedStart, PREFIXES_BYTES_MAX, PREFIXES_MAX};
 use crate::parse::timeout;
 use crate::prelude::*;
 
@@ -95,7 +96,7 @@ fn run(cx: &mut SessionContext<'_>, args: Args<'_>, _: &mut Reply<'_>) -> Result
                 }
                 read.prefixes.push(args.at(value).into());
             }
-            b"TYPE" => read.kind = Some(FeedType::of(args.at(value)).ok_or(BAD_TYPE)?),
+            b"TYPE" => read.kind = Some(type_named(args.at(value)).ok_or(BAD_TYPE)?),
             b"DB" => {
                 let count = cx.host.database_count() as i64;
                 let number = args.integer(value)?;

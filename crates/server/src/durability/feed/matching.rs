@@ -1,15 +1,16 @@
 //! Which changes a reader wants, and how they are told.
 
 use base::DatabaseIndex;
-use command::{FeedRead, FeedType};
+use command::FeedRead;
 use effects::{Cause, Change, EventClass, Filter, RecordHeader, RecordView, ReplicationStream};
+use keyspace::ValueType;
 use resp::Reply;
 
 /// What of the stream is wanted.
 pub struct Wanted {
     /// One for each prefix, and one at least: a change is wanted that any of them accepts.
     filters: Vec<Filter>,
-    kind: Option<FeedType>,
+    kind: Option<ValueType>,
 }
 
 impl Wanted {
@@ -49,14 +50,14 @@ impl Wanted {
 }
 
 /// Returns the type that a change of `class` is about, where that says it.
-fn type_of(class: EventClass) -> Option<FeedType> {
+fn type_of(class: EventClass) -> Option<ValueType> {
     match class {
-        EventClass::String => Some(FeedType::String),
-        EventClass::List => Some(FeedType::List),
-        EventClass::Set => Some(FeedType::Set),
-        EventClass::Hash => Some(FeedType::Hash),
-        EventClass::SortedSet => Some(FeedType::SortedSet),
-        EventClass::Stream => Some(FeedType::Stream),
+        EventClass::String => Some(ValueType::String),
+        EventClass::List => Some(ValueType::List),
+        EventClass::Set => Some(ValueType::Set),
+        EventClass::Hash => Some(ValueType::Hash),
+        EventClass::SortedSet => Some(ValueType::SortedSet),
+        EventClass::Stream => Some(ValueType::Stream),
         EventClass::Generic | EventClass::Expired | EventClass::Evicted | EventClass::New => None,
     }
 }
