@@ -358,9 +358,9 @@ impl Arena {
         if self.retired.is_any_deferred() { self.reclaim_blocks(false) } else { 0 }
     }
 
-    /// As [`Arena::reclaim`], unless that takes longer than a request may: for who is about to take
-    /// memory, and is better off with what was used just now than with what was used long ago or
-    /// never. The caller holds no shard.
+    /// Frees the retired blocks that no pin holds any more, if there are few blocks and few pins to
+    /// look at: the next upload then gets memory that is still in the processor's cache. The caller
+    /// holds no shard.
     pub fn reclaim_few(&self) {
         if self.retired.are_few() && !self.pins.are_crowded() {
             self.reclaim_blocks(true);

@@ -146,9 +146,9 @@ impl<'g> Access<'g> {
     }
 
     /// Hands `visit` a key of `database` that has not expired at `now`, chosen nearly uniformly,
-    /// and returns what it returns; `None` where there is none. Those that it meets expired are
-    /// removed; after 100 that stay, as stale values do and all where all shards are held, it gives
-    /// up.
+    /// and returns what it returns. Expired keys that it meets are removed, which does not count as
+    /// a try; 100 tries may meet one that stays: a stale value, or any where all shards are held.
+    /// `None` behind those, so that there may be keys all the same.
     pub fn random_key<R>(
         &mut self,
         database: DatabaseIndex,
@@ -157,7 +157,7 @@ impl<'g> Access<'g> {
         mut visit: impl FnMut(&[u8]) -> R,
     ) -> Option<R> {
         let removes_expired = self.removes_expired;
-        // A try that removes a key is none: so many there are at most.
+        // Removing an expired key does not count as a try: there are no more of them than keys.
         let mut removals_left = match removes_expired && self.held.is_none() {
             true => self.key_count(database),
             false => 0,

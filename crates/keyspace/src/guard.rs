@@ -190,7 +190,8 @@ impl<'k> Guard<'k> {
         assert!(shards.is_sorted_by(|a, b| a < b), "locks are taken in ascending order");
         #[cfg(debug_assertions)]
         let only = only_guard::Token::new();
-        // `from_fn` calls it in ascending order.
+        // `array::from_fn` calls it in ascending order of the index, so that the locks are taken in
+        // ascending order of the shards.
         let locked = |position| {
             shards.get(position).map(|shard| keyspace.acquire_or_notify(*shard, &mut waits))
         };

@@ -266,6 +266,7 @@ impl AsFd for ProcessHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll::{Events, Interest, Poller};
 
     #[test]
     fn thread_leaves_its_processor_and_may_come_back() {
@@ -279,7 +280,6 @@ mod tests {
         };
         assert!(allowed.count() == 1 || (0..1000).any(|_| has_left()));
     }
-    use crate::poll::{Events, Interest, Poller};
 
     #[test]
     fn process_handle_is_readable_once_the_process_has_ended() {

@@ -9,6 +9,8 @@ pub(super) static RANDOMKEY: Command = Command {
     arity: Arity::exactly(1),
     flags: Flags::READONLY,
     tips: &["request_policy:all_shards", "nondeterministic_output"],
+    note: "A stale value, which only LGET finds, stays where it is met: where nearly all are such, \
+        the reply may be null though there are keys.",
     example: "> RANDOMKEY\n(nil)\n> SET lake deep\nOK\n> RANDOMKEY\n\"lake\"",
     handler: Handler::Control(run),
     ..Command::DEFAULT

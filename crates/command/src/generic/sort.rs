@@ -503,8 +503,9 @@ impl Parts {
 }
 
 /// Returns for each of `texts` its place among the different ones, with its index; what is not
-/// there comes first. Many elements may have one text, and texts that are equal may be long: each
-/// place in memory is compared but once with few others.
+/// there comes first. Many elements may have one text, and texts that are equal may be long: those
+/// at one place in memory are compared once for all elements that share it, so that there are as
+/// many comparisons as places, times their logarithm.
 fn ranks_of(texts: &[Option<Element<'_>>]) -> Vec<(u32, usize)> {
     let mut places: Vec<(Place, usize)> = texts
         .iter()

@@ -11,6 +11,7 @@ pub(super) static DBSIZE: Command = Command {
     flags: Flags::READONLY.with(Flags::FAST),
     categories: Categories::KEYSPACE,
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    note: "Stale values, which only LGET finds, count until their time has passed.",
     example: "> MSET lake deep hill high\nOK\n> DBSIZE\n(integer) 2",
     handler: Handler::Control(|cx, _, reply| {
         reply.integer(cx.access.key_count(cx.session.database) as i64);
