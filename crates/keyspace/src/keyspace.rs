@@ -303,6 +303,14 @@ impl Keyspace {
         counters.changes.saturating_sub(counters.expired_keys + counters.evicted_keys)
     }
 
+    /// Returns a number that grows with each lookup that a read makes and with each change.
+    pub fn uses_since_start(&self) -> u64 {
+        let uses = |published: &Published| {
+            published.hits.value() + published.misses.value() + published.changes.value()
+        };
+        self.shards.iter().map(|cell| uses(&cell.published)).sum()
+    }
+
     /// Starts all counters anew.
     pub fn reset_counters(&self) {
         *self.counters_from() = self.counters_since_start();

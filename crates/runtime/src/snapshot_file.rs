@@ -12,10 +12,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::Lsn;
 use keyspace::{
-    Guard, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd, SnapshotOptions, SnapshotRuns,
+    Guard, Keyspace, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd, SnapshotOptions,
+    SnapshotRuns,
 };
 use rdb::file::{EntryEncoder, FileForm, FileWriter, LSN_FIELD};
 
@@ -26,6 +28,10 @@ const TEMPORARY_PREFIX: &str = "temp-";
 const TEMPORARY_SUFFIX: &str = ".rdb";
 /// For how long a shard is locked at a time, in nanoseconds: a bucket more may be taken then.
 const HOLD_NS: u64 = 30_000;
+/// The longest pause behind a piece of work, in nanoseconds.
+const PAUSE_NS_MAX: u64 = 1_000_000;
+/// After how many pieces without a request a snapshot makes no pauses: some milliseconds.
+const QUIET_LOOKS_MAX: u32 = 100;
 /// What is written at once.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How much is written before the system is asked to make it durable, so that not all of it is in
@@ -241,6 +247,26 @@ impl Runtime {
     }
 }
 
+/// Whether others use the keyspace while a snapshot is written.
+#[derive(Default)]
+struct Others {
+    uses: u64,
+    quiet_looks: u32,
+}
+
+impl Others {
+    /// Returns whether others have used `keyspace` since one of the last looks at it.
+    fn are_there(&mut self, keyspace: &Keyspace) -> bool {
+        let uses = keyspace.uses_since_start();
+        self.quiet_looks = match uses == self.uses {
+            true => self.quiet_looks.saturating_add(1),
+            false => 0,
+        };
+        self.uses = uses;
+        self.quiet_looks < QUIET_LOOKS_MAX
+    }
+}
+
 /// A file that is being written.
 struct Writing<'r> {
     runtime: &'r Runtime,
@@ -262,6 +288,7 @@ impl Writing<'_> {
         self.head(&mut writer, &snapshot).map_err(write_error)?;
         let mut encoder = EntryEncoder::new(self.version, self.options.compresses);
         let clock = self.runtime.clock();
+        let mut others = Others::default();
         loop {
             if self.progress.is_cancelled.load(Ordering::Relaxed) {
                 return Err(SaveError::Cancelled);
@@ -275,6 +302,13 @@ impl Writing<'_> {
             let Some(batch) = batch else { break };
             put(&batch, &mut encoder, &mut writer).map_err(write_error)?;
             self.progress.bytes.store(writer.bytes(), Ordering::Relaxed);
+            if others.are_there(self.runtime.keyspace()) {
+                // Who computes without a pause is stopped by the system where it has no other
+                // processor for others: while it holds a shard, for milliseconds. Who has slept
+                // goes on at once and gets to the end of its hold.
+                let worked = clock.steady_ns().saturating_sub(began);
+                clock.sleep(Duration::from_nanos(worked.min(PAUSE_NS_MAX)));
+            }
         }
         drop(snapshot);
         self.finish(writer).map_err(write_error)
@@ -372,4 +406,24 @@ pub fn is_temporary(name: &str) -> bool {
 fn sync_directory(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embedded, EmbeddedOptions, Environment};
+
+    #[test]
+    fn pauses_are_made_while_others_read_or_write_and_end_soon_after() {
+        let embedded = Embedded::open(&EmbeddedOptions::default(), Environment::system());
+        let embedded = embedded.expect("there is memory");
+        let mut session = embedded.session();
+        let mut others = Others::default();
+        let keyspace = embedded.runtime().keyspace();
+        for request in [["GET", "k"].as_slice(), &["SET", "k", "v"], &["GET", "k"]] {
+            session.run(request);
+            let pauses = (0..1000).take_while(|_| others.are_there(keyspace)).count();
+            assert_eq!(pauses, QUIET_LOOKS_MAX as usize, "{request:?}");
+        }
+    }
 }
