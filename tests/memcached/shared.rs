@@ -192,6 +192,34 @@ fn a_pause_leaves_requests_as_they_were() {
 }
 
 #[test]
+fn commands_of_redis_see_the_value_alone_however_large_it_is() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    for length in [10, 20_000] {
+        let value = "v".repeat(length);
+        wire.ask(format!("set k 7 0 {length}\r\n{value}\r\n").as_bytes());
+        let expected = format!(":{length}\r\n");
+        for operation in ["OR", "NOT"] {
+            assert_eq!(ask(&mut redis, &["BITOP", operation, "to", "k"]), expected, "{operation}");
+        }
+    }
+}
+
+#[test]
+fn what_is_longer_than_a_chunk_is_no_number() {
+    let (_server, our_port) = forebay(&[]);
+    let (_peer, their_port) = memcached(&[]);
+    let value = format!("1{}", " ".repeat(599_999));
+    for port in [our_port, their_port] {
+        let mut wire = Wire::connect(port);
+        wire.ask(format!("set n 0 0 {}\r\n{value}\r\n", value.len()).as_bytes());
+        let reply = wire.ask(b"incr n 1\r\n");
+        let expected = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+        assert_eq!(String::from_utf8(reply).unwrap(), expected);
+    }
+}
+
+#[test]
 fn one_sided_readers_see_the_value_alone() {
     let (server, port) = forebay(&[]);
     let mut wire = Wire::connect(port);

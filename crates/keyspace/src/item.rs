@@ -10,7 +10,7 @@ use arena::{Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
 use base::hash::SecretHasher;
 use base::number_text::IntegerText;
 use base::{Key, UnixMs};
-use effects::{Effect, EventClass, Expiry};
+use effects::{Effect, EventClass, Expiry, LastUse};
 
 use crate::access_mark::idle_seconds;
 use crate::encoding::encoding_of;
@@ -193,6 +193,8 @@ impl WriteView<'_> {
         bytes: &[u8],
         tail: ItemTail,
         expires_at: Option<UnixMs>,
+        grace_ms: u64,
+        last_use: LastUse,
     ) -> Result<bool, RestoreError> {
         if self.contains(key) {
             return Ok(false);
@@ -200,6 +202,7 @@ impl WriteView<'_> {
         let (value, _scratch) = self.read_string(key, bytes)?;
         let expiry = expires_at.map_or(Expiry::Clear, Expiry::At);
         self.set_item(key, &value, tail, expiry).map_err(RestoreError::NeedRoom)?;
+        self.writer(key).note_loaded(key, expires_at, grace_ms, last_use);
         Ok(true)
     }
 }

@@ -122,11 +122,7 @@ impl WriteView<'_> {
         }
         let put = writer.put_restored(key, None, restored, expires_at, last_use);
         put.map_err(RestoreError::NeedRoom)?;
-        if let Some(at) = expires_at
-            && grace_ms > 0
-        {
-            writer.add_grace(key, at, grace_of(grace_ms));
-        }
+        writer.note_loaded(key, expires_at, grace_ms, last_use);
         Ok(true)
     }
 
@@ -304,6 +300,25 @@ impl KeyWriter<'_> {
         match self.recorder.is_atomic() {
             true => self.shard.admit_beyond(bytes, self.recorder.overshoot_bytes_max()),
             false => self.shard.admit(self.database, bytes),
+        }
+    }
+
+    /// Notes what a file says of `key` beside its value.
+    pub(crate) fn note_loaded(
+        &mut self,
+        key: &Key<'_>,
+        expires_at: Option<UnixMs>,
+        grace_ms: u64,
+        last_use: LastUse,
+    ) {
+        let mark = self.mark_of(last_use);
+        let part = self.part();
+        let id = part.table.find(key.hash, key.bytes).expect("it was made just now");
+        part.table.touch(id, mark);
+        if let Some(at) = expires_at
+            && grace_ms > 0
+        {
+            self.add_grace(key, at, grace_of(grace_ms));
         }
     }
 

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use arena::{AccessMark, Entry, HeldValue, ValueType};
+use arena::{AccessMark, Entry, EntryId, HeldValue, Table, ValueType};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs};
 
 use collections::{Rules, ScoreSource, Set, SortedSet};
@@ -14,6 +14,7 @@ use rdb::Version;
 use crate::access_mark::idle_seconds;
 use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsRef;
+use crate::item::{text_of, text_of_item};
 use crate::object::{Content, Kind, Object, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired, is_over};
@@ -176,15 +177,26 @@ impl<'g> ReadView<'g> {
     /// Holds the value at `key` where it lies, beyond the guard. `None` where there is none, where
     /// it is small, and where the process holds as many as it can: the caller copies instead.
     pub fn hold(&self, key: &Key<'_>) -> Option<HeldValue> {
-        let part = self.part(key)?;
-        part.table.hold(part.table.find(key.hash, key.bytes)?)
+        self.hold_by(key, Table::hold)
     }
 
     /// As [`ReadView::hold`], for one who holds many values already: `None` also where the process
     /// can hold only a few more.
     pub fn hold_sparing(&self, key: &Key<'_>) -> Option<HeldValue> {
+        self.hold_by(key, Table::hold_sparing)
+    }
+
+    fn hold_by(
+        &self,
+        key: &Key<'_>,
+        hold: impl FnOnce(&Table, EntryId) -> Option<HeldValue>,
+    ) -> Option<HeldValue> {
         let part = self.part(key)?;
-        part.table.hold_sparing(part.table.find(key.hash, key.bytes)?)
+        let id = part.table.find(key.hash, key.bytes)?;
+        let held = hold(&part.table, id)?;
+        // What lies behind the value of an item is no part of it.
+        let length = text_of(&part.table.entry(id)).len();
+        Some(held.narrow(0..length))
     }
 
     /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).
@@ -335,7 +347,7 @@ pub(crate) fn count_lookup(shard: &Shard, database: DatabaseIndex, key: &Key<'_>
 pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
     match entry.header().type_bits() == ValueType::String as u64 {
         true => Ok(entry.value()),
-        false => crate::item::text_of_item(entry),
+        false => text_of_item(entry),
     }
 }
 
@@ -344,6 +356,6 @@ pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
 pub(crate) fn string_length_of(entry: Entry<'_>) -> Result<u64, WrongType> {
     match entry.header().type_bits() == ValueType::String as u64 {
         true => Ok(entry.value_length()),
-        false => crate::item::text_of_item(entry).map(|text| text.len() as u64),
+        false => text_of_item(entry).map(|text| text.len() as u64),
     }
 }

@@ -535,11 +535,17 @@ impl<'b> Line<'b> {
                 return Ok(body);
             }
         };
-        // A key is decoded once, and so not before all of the data is there.
+        // A key is decoded once, and so not before all of the data is there, and not at all in what
+        // is refused: that may be put back, and is decoded again then.
         let bytes = item_bytes(self.key_length(&flags), flags.flags, length);
         let is_small = bytes <= limits.item_bytes_max;
         let data = if is_small { self.data(body, length)? } else { None };
-        if flags.key_is_binary && self.decode_key().is_err() {
+        let is_refused = data.is_none() && is_small;
+        let is_broken = match is_refused {
+            true => self.has_broken_key(3),
+            false => flags.key_is_binary && self.decode_key().is_err(),
+        };
+        if is_broken {
             *skip = length + 2;
             self.refuse(Fault::Base64);
             return Ok(body);

@@ -399,7 +399,8 @@ impl Runtime {
             Some(tail) => {
                 let tail = ItemTail::from_bytes(tail);
                 let tail = tail.ok_or(LoadError::Value { offset, key: entry.key.to_vec() })?;
-                view.load_item(key, entry.value, tail, entry.expires_at)
+                let (expires_at, grace_ms) = (entry.expires_at, entry.grace_ms);
+                view.load_item(key, entry.value, tail, expires_at, grace_ms, last_use)
             }
         };
         match made {

@@ -52,6 +52,9 @@ pub struct SaveOptions {
     pub compresses: bool,
     /// Whether the file ends with a checksum.
     pub has_checksum: bool,
+    /// Whether the thread that writes sleeps as long as it works while others use the data: for
+    /// one that nobody waits for.
+    pub pauses: bool,
 }
 
 /// How far a file that is being written is, and the wish that it ends.
@@ -302,7 +305,7 @@ impl Writing<'_> {
             let Some(batch) = batch else { break };
             put(&batch, &mut encoder, &mut writer).map_err(write_error)?;
             self.progress.bytes.store(writer.bytes(), Ordering::Relaxed);
-            if others.are_there(self.runtime.keyspace()) {
+            if self.options.pauses && others.are_there(self.runtime.keyspace()) {
                 // Who computes without a pause is stopped by the system where it has no other
                 // processor for others: while it holds a shard, for milliseconds. Who has slept
                 // goes on at once and gets to the end of its hold.

@@ -58,8 +58,12 @@ fn file(count: u64) -> (Vec<u8>, String) {
     let embedded = embedded();
     run(&embedded, &requests(count));
     let path = path();
-    let options =
-        SaveOptions { redis_version: "7.2.0".to_owned(), compresses: false, has_checksum: true };
+    let options = SaveOptions {
+        redis_version: "7.2.0".to_owned(),
+        compresses: false,
+        has_checksum: true,
+        pauses: false,
+    };
     let saved = embedded.runtime().save(&path, &options, &SaveProgress::default());
     saved.expect("the folder of temporary files takes it");
     let bytes = fs::read(&path).expect("it is there");

@@ -57,6 +57,8 @@ const UNWRITTEN_BYTES_MAX: u64 = 32 << 20;
 const PROMPT_BYTES: u64 = 256 << 10;
 /// How often it is looked for records while they come and nobody waits for them.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// How many looks there are between two wishes that the log be made durable: 100 ms.
+const LOOKS_BETWEEN_SYNCS: u32 = 50;
 
 /// When the log is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,15 +389,22 @@ impl Durability {
         self.wakeup.wake();
     }
 
-    /// Has the log made durable up to `lsn`, which has happened, and returns once it is, or has
-    /// failed: then nothing more becomes durable. A full disk is waited out. Returns false where
-    /// the log is ended first, or `is_cancelled`.
+    /// Has the log made durable up to `lsn`, which has happened, and returns once it is, or cannot
+    /// be: it has failed, or the disk is full, and what the caller does next may make room. Returns
+    /// false where the log is ended first, or `is_cancelled`.
     pub fn wait_until_durable(&self, lsn: Lsn, is_cancelled: impl Fn() -> bool) -> bool {
-        while self.last_durable_lsn() < lsn && !self.has_failed() {
+        let is_full = || self.progress.is_full.load(Ordering::Relaxed);
+        for look in 0_u32.. {
+            if self.last_durable_lsn() >= lsn || self.has_failed() || is_full() {
+                break;
+            }
             if !self.is_on() || is_cancelled() {
                 return false;
             }
-            self.want_sync();
+            // Once more where a record was not there yet when the log was made durable.
+            if look.is_multiple_of(LOOKS_BETWEEN_SYNCS) {
+                self.want_sync();
+            }
             std::thread::sleep(LOOK_INTERVAL);
         }
         true

@@ -413,7 +413,7 @@ impl ServerState {
     fn save_in_background(&self, progress: &SaveProgress) {
         let pid = std::process::id();
         tracing::info!("Background saving started by pid {pid}");
-        let saved = self.write_dataset(progress);
+        let saved = self.write_dataset(true, progress);
         match &saved {
             Ok(saved) => {
                 let bytes = saved.bytes;
@@ -461,7 +461,7 @@ impl ServerState {
     /// log is durable as far: a log that a power cut leaves behind its snapshot is begun anew,
     /// without its history.
     fn save_log_snapshot(&self, path: &Path, progress: &SaveProgress) -> Result<Saved, SaveError> {
-        let options = save_options(&self.settings());
+        let options = SaveOptions { pauses: true, ..save_options(&self.settings()) };
         self.runtime.save_after(path, &options, progress, |saved| {
             let is_cancelled = || progress.is_cancelled.load(Ordering::Relaxed);
             match self.durability.wait_until_durable(saved.lsn, is_cancelled) {
@@ -471,8 +471,9 @@ impl ServerState {
         })
     }
 
-    fn write_dataset(&self, progress: &SaveProgress) -> Result<Saved, SaveError> {
-        self.runtime.save(&self.dataset_path(), &save_options(&self.settings()), progress)
+    fn write_dataset(&self, pauses: bool, progress: &SaveProgress) -> Result<Saved, SaveError> {
+        let options = SaveOptions { pauses, ..save_options(&self.settings()) };
+        self.runtime.save(&self.dataset_path(), &options, progress)
     }
 
     /// Notes how the writing of the file that runs has ended.
@@ -585,7 +586,7 @@ impl ServerState {
 
     fn save_by(&self, writer: Writer) -> Result<(), SaveRefusal> {
         let progress = self.persistence.begin(Target::Dataset, writer)?;
-        let saved = self.write_dataset(&progress);
+        let saved = self.write_dataset(false, &progress);
         match &saved {
             Ok(_) => tracing::info!("DB saved on disk"),
             Err(error) => tracing::warn!("Error saving the DB: {error}"),
@@ -679,12 +680,13 @@ pub fn dataset_path(settings: &Settings) -> PathBuf {
     settings.daemon.directory.join(&settings.persistence.file_name)
 }
 
-/// Returns how a file is written under `settings`.
+/// Returns how a file is written under `settings` while somebody waits for it.
 pub fn save_options(settings: &Settings) -> SaveOptions {
     SaveOptions {
         redis_version: settings.process.compatible_version.clone(),
         compresses: settings.persistence.compresses,
         has_checksum: settings.persistence.has_checksum,
+        pauses: false,
     }
 }
 

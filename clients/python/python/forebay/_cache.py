@@ -1,5 +1,6 @@
 """Results of functions, kept in the store for all processes."""
 
+import contextlib
 import functools
 import hashlib
 import pickle
@@ -104,7 +105,9 @@ class Cache:
     def _give_up(self, key, token):
         # Where it was stored before, this does nothing.
         if token is not _NO_LEASE and token is not _NOT_KEPT:
-            self._db.call(b"LFREE", key, token)
+            # A server that takes no writes refuses this too: the lease ends by its time then.
+            with contextlib.suppress(ResponseError):
+                self._db.call(b"LFREE", key, token)
 
 
 def _stores_nothing(error):

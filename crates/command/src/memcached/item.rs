@@ -91,16 +91,19 @@ pub(super) fn item<'g>(view: ReadView<'g>, key: &Key<'_>, is_fetch: bool) -> Opt
 #[inline]
 pub(super) fn reply_data(view: ReadView<'_>, key: &Key<'_>, value: &[u8], reply: &mut Reply<'_>) {
     if value.len() < REFERENCED_BYTES_MIN {
-        let out = reply.raw_out();
-        out.extend_from_slice(value);
-        return out.extend_from_slice(b"\r\n");
+        if reply.admits_value(value.len()) {
+            let out = reply.raw_out();
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        return;
     }
     let held = match reply.reference_count() < REFERENCES_MIN {
         true => view.hold(key),
         false => view.hold_sparing(key),
     };
     match held {
-        Some(held) => reply.raw_referenced(Box::new(held.narrow(0..value.len()))),
+        Some(held) => reply.raw_referenced(Box::new(held)),
         None => {
             if reply.admits_value(value.len()) {
                 reply.raw(value);
@@ -229,6 +232,9 @@ fn put(
     Ok(StoreOutcome::Done(unique))
 }
 
+/// The longest number, with the blanks behind it: to memcached an item of several chunks is none.
+const NUMBER_BYTES_MAX: usize = 512 << 10;
+
 /// Does `step` to the number at `key`, where it has the `unique` number.
 pub(super) fn count(
     cx: &mut WriteContext<'_>,
@@ -238,7 +244,11 @@ pub(super) fn count(
     expiry: Expiry,
 ) -> Result<Counted, Unfinished> {
     let Some(found) = item(cx.view.as_read(), key, false) else { return Ok(Counted::NotFound) };
-    let (mut tail, length) = (found.tail(), found.value.len());
+    let length = found.value.len();
+    if length > NUMBER_BYTES_MAX {
+        return Ok(Counted::NotNumber);
+    }
+    let mut tail = found.tail();
     let (is_won, was_fetched) = (found.is_won, found.was_fetched);
     if unique.is_some_and(|unique| unique != 0 && unique != tail.unique) {
         return Ok(Counted::Exists);

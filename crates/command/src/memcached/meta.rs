@@ -361,7 +361,10 @@ fn make_stale(
     let now = cx.now();
     let expiry = flags.ttl.map_or(Expiry::Keep, |ttl| expiry_of(ttl, now));
     let unique = flags.new_unique.unwrap_or_else(|| cx.view.next_unique(key));
-    let found = item(cx.view.as_read(), key, false).expect("the caller has found it");
+    let is_there = "the caller has found it";
+    let length = item(cx.view.as_read(), key, false).expect(is_there).value.len() as u64;
+    let _scratch = cx.scratch(key, length, length)?;
+    let found = item(cx.view.as_read(), key, false).expect(is_there);
     let (value, tail, was_fetched) = (found.value.to_vec(), found.tail(), found.was_fetched);
     cx.view.set_item(key, &value, ItemTail { unique, is_stale: true, ..tail }, expiry)?;
     if was_fetched {

@@ -168,6 +168,17 @@ fn pieces_do_not_change_the_result() {
 }
 
 #[test]
+fn a_refused_set_is_put_back_with_its_key_as_it_came() {
+    let input = b"ms YQphIGI= 2 b\r\nabcd\r\nmn\r\n".to_vec();
+    let mut buffer = input.clone();
+    let mut batch = Batch::new();
+    let _ = Decoder::new().decode(&mut buffer, &mut batch, 64, &LIMITS);
+    let mut again = Vec::new();
+    put_back(batch.view(&buffer), 0, &mut again);
+    assert!(again.starts_with(b"ms YQphIGI= "), "{}", again.escape_ascii());
+}
+
+#[test]
 fn what_is_put_back_decodes_alike() {
     let mut random = Prng::new(8);
     for round in 0..20_000 {

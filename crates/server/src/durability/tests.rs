@@ -1,5 +1,6 @@
 //! The log of a server on a disk in memory that fails, and that of an instance whose power is cut.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
@@ -214,6 +215,23 @@ fn snapshot_takes_its_place_once_the_log_is_durable_as_far() {
     assert!(!durability.wait_until_durable(behind, || true));
     drop(server);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The snapshot is what drops the part of the log that fills the disk.
+#[test]
+fn snapshot_does_not_wait_for_a_log_that_has_no_room() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always\nworkers 1");
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    client.write_all(b"SET a 2\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().admission().refused().is_some());
+    let durability = &server.shared.durability;
+    let behind = Lsn(durability.report().durable + 1);
+    let is_cancelled = Cell::new(false);
+    let waited = durability.wait_until_durable(behind, || is_cancelled.replace(true));
+    assert!(waited && !is_cancelled.get(), "it goes on without a look whether it is to end");
 }
 
 #[test]

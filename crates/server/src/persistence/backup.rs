@@ -138,7 +138,8 @@ impl ServerState {
     fn write_backup(&self, directory: &Path, progress: &SaveProgress) -> Result<Saved, SaveError> {
         let file = directory.join(SNAPSHOT_NAME);
         // Whatever `rdbchecksum` says: it is kept for long, and read by nobody until it is needed.
-        let options = SaveOptions { has_checksum: true, ..save_options(&self.settings()) };
+        let options =
+            SaveOptions { has_checksum: true, pauses: true, ..save_options(&self.settings()) };
         let saved = self.runtime.save(&file, &options, progress)?;
         let is_cancelled = || progress.is_cancelled.load(Ordering::Relaxed);
         let read = check_snapshot(&file, || !is_cancelled());
