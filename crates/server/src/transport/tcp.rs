@@ -120,10 +120,7 @@ fn open(settings: &Settings, _: &Arc<dyn Closer>) -> Result<Vec<(Listener, Strin
 }
 
 /// Opens the listeners of `port` on the addresses of `bind`, none if the port is 0.
-pub(super) fn open_port(
-    port: u16,
-    settings: &Settings,
-) -> Result<Vec<(Listener, String)>, String> {
+pub(super) fn open_port(port: u16, settings: &Settings) -> Result<Vec<(Listener, String)>, String> {
     let addresses = if port == 0 { &[][..] } else { &settings.network.bind };
     let opened = addresses.iter().map(|text| open_address(text, port, settings));
     // An address that may be absent, and is, is left out.
@@ -136,11 +133,7 @@ fn with_name(listener: Listener) -> Result<(Listener, String), String> {
 }
 
 /// Opens one address of `bind`; none when it may be absent and is.
-fn open_address(
-    text: &str,
-    port: u16,
-    settings: &Settings,
-) -> Result<Option<Listener>, String> {
+fn open_address(text: &str, port: u16, settings: &Settings) -> Result<Option<Listener>, String> {
     let (name, may_be_absent) = match text.strip_prefix('-') {
         Some(name) => (name, true),
         None => (text, false),
