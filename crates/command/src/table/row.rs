@@ -50,7 +50,8 @@ pub struct Command {
     /// Its time may grow with what is at its key, however few its arguments are, so that it never
     /// shares its time with others.
     pub is_timed_alone: bool,
-    /// It takes a constant time unless it asks for [`crate::Need::TimeAlone`], however many keys it has.
+    /// It takes a constant time, however many keys it has, unless it asks for
+    /// [`crate::Need::TimeAlone`].
     pub asks_for_time: bool,
     /// The subcommands of a container.
     pub subcommands: &'static [&'static Command],
