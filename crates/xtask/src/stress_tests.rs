@@ -33,6 +33,7 @@ const KEYSPACE: (&str, &str) = ("keyspace", "--lib");
 const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
 const WAL: (&str, &str) = ("wal", "--lib");
+const RDB: (&str, &str) = ("rdb", "--lib");
 const SERVER: (&str, &str) = ("server", "--lib");
 const SIM: (&str, &str) = ("runtime", "--test sim");
 const TESTS: (&str, &str) = ("tests", "--test tests");
@@ -250,6 +251,22 @@ pub const STRESS_TESTS: &[StressTest] = &[
         amounts: &[("FOREBAY_POWER_CUTS", 3_000_000)],
         target: WAL,
         filter: "no_power_cut",
+    },
+    StressTest {
+        name: "flipped-log",
+        promise: "a flipped bit of a log of ten thousand frames is noticed or does no harm",
+        has_short: false,
+        amounts: &[("FOREBAY_FLIPPED_BITS", 1_000_000)],
+        target: WAL,
+        filter: "flipped_bit_of_a_long_log",
+    },
+    StressTest {
+        name: "flipped-snapshot",
+        promise: "a flipped bit of a snapshot with collections of all types is noticed",
+        has_short: false,
+        amounts: &[("FOREBAY_FLIPPED_BITS", 1_000_000)],
+        target: RDB,
+        filter: "flipped_bit_of_a_long_file",
     },
     StressTest {
         name: "recovery",

@@ -135,6 +135,24 @@ fn every_file_that_ends_early_and_every_flipped_bit_is_noticed() {
     }
 }
 
+/// How many bits of a long file the test below flips, one at a time.
+const FLIPPED_BITS: u64 = 200;
+
+#[test]
+fn flipped_bit_of_a_long_file_is_noticed() {
+    let wanted = std::env::var("FOREBAY_FLIPPED_BITS").ok();
+    let wanted = wanted.map_or(FLIPPED_BITS, |count| count.parse().expect("it is a number"));
+    let mut random = Prng::new(wanted);
+    let (mut bytes, _) = sample(4, 300, &FORM);
+    for _ in 0..wanted {
+        let at = random.below(bytes.len() as u64) as usize;
+        let bit = 1 << random.below(8);
+        bytes[at] ^= bit;
+        assert!(read(&bytes).is_err(), "bit {bit} of byte {at}");
+        bytes[at] ^= bit;
+    }
+}
+
 #[test]
 fn bytes_of_any_kind_end_without_harm() {
     let mut random = Prng::new(5);
