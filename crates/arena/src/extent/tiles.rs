@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use base::prng::Prng;
+
 use super::bins::{Bins, NONE, bin_of};
 
 /// How many holes of one bin are compared for the best fit.
@@ -246,21 +248,25 @@ impl Tiles {
         std::iter::successors(some(self.bins.head(bin)), next)
     }
 
-    /// Returns a block chosen by `random`, every block about as likely.
+    /// Returns a block chosen by `random`, every block as likely as any other unless most records
+    /// are unused.
     pub fn some_block(&self, random: u64) -> Option<Tile> {
-        let share = |count: u64| ((u128::from(random) * u128::from(count)) >> 64) as u64;
-        let count = self.records.len() as u64;
-        let start = share(count);
-        let tile = |step| self.records[((start + step) % count) as usize].tile();
+        let (mut random, count) = (Prng::new(random), self.records.len() as u64);
         // An unused record has size 0.
         let is_block = |tile: &Tile| tile.kind == Kind::Block && tile.bytes > 0;
-        (0..RECORDS_TRIED_MAX).map(tile).find(is_block).or_else(|| {
-            // Most records are unused, so that there are few tiles now; free ones never adjoin in
-            // threes.
-            let skipped = share((self.tile_count as u64).min(TILES_WALKED_MAX));
-            let mut tiles = self.around(self.cursor).skip(skipped as usize);
-            tiles.by_ref().take(TILES_WALKED_MAX as usize).find(is_block)
-        })
+        for _ in 0..RECORDS_TRIED_MAX {
+            // Another record at each try: to go on to the next one would choose a block the more
+            // often the longer the run of other records before it is.
+            let tile = self.records[random.below(count) as usize].tile();
+            if is_block(&tile) {
+                return Some(tile);
+            }
+        }
+        // Most records are unused, so that there are few tiles now; free ones never adjoin in
+        // threes.
+        let skipped = random.below((self.tile_count as u64).min(TILES_WALKED_MAX));
+        let mut tiles = self.around(self.cursor).skip(skipped as usize);
+        tiles.by_ref().take(TILES_WALKED_MAX as usize).find(is_block)
     }
 
     /// Returns the tiles from `id` on to the end of the region, and then once from its start.
@@ -512,5 +518,41 @@ mod tests {
         let best = |bytes| tiles.best_fit(bytes).map(|id| tiles.get(id).bytes);
         assert_eq!([best(8192), best(8193), best(8257)], [Some(8192), Some(8256), Some(8320)]);
         assert_eq!([best(8192 + 192), best(8192 + 193)], [Some(8192 + 192), None]);
+    }
+
+    /// Blocks whose records stand behind long runs of other records are drawn no more often.
+    #[test]
+    fn every_block_is_drawn_as_often_as_any_other() {
+        const BLOCKS: u64 = 500;
+        const DRAWS: u64 = 1_000;
+        let mut tiles = Tiles::new(0..BLOCKS * 64);
+        let mut id = tiles.turn(Tiles::FIRST, 64, Block);
+        let mut blocks = vec![id];
+        while let Some(rest) = tiles.next(id) {
+            id = tiles.turn(rest, 64, Block);
+            blocks.push(id);
+        }
+        // What is freed in the order of the records leaves runs of them.
+        let mut random = Prng::new(7);
+        let mut left = Vec::new();
+        let mut is_freed = false;
+        for id in blocks {
+            is_freed ^= random.one_in(8);
+            if is_freed {
+                tiles.turn(id, 64, Retired);
+            } else {
+                left.push(tiles.get(id).offset);
+            }
+        }
+        let mut drawn = std::collections::BTreeMap::new();
+        for _ in 0..left.len() as u64 * DRAWS {
+            let block = tiles.some_block(random.next()).expect("many records are blocks");
+            *drawn.entry(block.offset).or_insert(0_u64) += 1;
+        }
+        // Four deviations of 32 are passed by one in sixteen thousand; six by none.
+        for offset in left {
+            let count = drawn.get(&offset).copied().unwrap_or(0);
+            assert!(count.abs_diff(DRAWS) < 6 * 32, "{offset} was drawn {count} times");
+        }
     }
 }
