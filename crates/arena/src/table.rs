@@ -433,7 +433,7 @@ impl Table {
         gap: u64,
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.insert_parts(hash, key, (gap, None), value)
+        self.insert_parts(hash, key, (gap, None), value, &[])
     }
 
     fn insert_parts(
@@ -442,13 +442,14 @@ impl Table {
         key: &[u8],
         (gap, fill): (u64, Option<Filling<'_>>),
         value: &NewValue<'_>,
+        tail: &[u8],
     ) -> Result<EntryId, NeedRoom> {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
         self.grow_for_one()?;
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home, tag_of(hash))?;
         let header = Header::new(value.value_type, value.encoding, value.mark);
-        let parts = [&[], value.bytes, &[]];
+        let parts = [&[], value.bytes, tail];
         let expiry = value.expiry;
         let content = Content { header, expiry, key, parts, gap, fill, spare: 0 };
         let position = self.volatile.len() as u64;
@@ -471,7 +472,7 @@ impl Table {
         key: &[u8],
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.replace_parts(id, key, (0, None), value)
+        self.replace_parts(id, key, (0, None), value, &[])
     }
 
     fn replace_parts(
@@ -480,10 +481,11 @@ impl Table {
         key: &[u8],
         (gap, fill): (u64, Option<Filling<'_>>),
         value: &NewValue<'_>,
+        tail: &[u8],
     ) -> Result<EntryId, NeedRoom> {
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
         let header = Header::new(value.value_type, value.encoding, value.mark);
-        let parts = [value.bytes, &[], &[]];
+        let parts = [value.bytes, tail, &[]];
         let expiry = value.expiry;
         self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
     }

@@ -6,11 +6,11 @@
 //! item without flags, whose unique number follows from its bytes.
 
 use arena::layout::ITEM_TAIL_BYTES;
-use arena::{Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
+use arena::{AccessMark, Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
 use base::hash::SecretHasher;
 use base::number_text::IntegerText;
 use base::{Key, UnixMs};
-use effects::{Effect, EventClass, Expiry, LastUse};
+use effects::{Arguments, Effect, EventClass, Expiry, LastUse};
 
 use crate::access_mark::idle_seconds;
 use crate::encoding::encoding_of;
@@ -27,8 +27,6 @@ const UNIQUE_TIME_SHIFT: u32 = 16;
 /// What the unique numbers of plain strings are hashed with: the same in each process, as clients
 /// keep them for longer than one runs.
 const PLAIN_KEYS: [u64; 2] = [0x6D65_6D63, 0x6974_656D];
-/// From this length on a value is written to its place and not put together before.
-const FILLED_BYTES_MIN: usize = 4096;
 
 /// What an item has beside its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +48,8 @@ pub struct FoundItem<'g> {
     pub own_tail: Option<ItemTail>,
     /// When it expires.
     pub expiry: Option<UnixMs>,
-    /// For how many seconds it had not been used.
-    pub idle_seconds: u64,
+    /// When and how often it had been used; nothing where it was made just now.
+    pub mark: Option<AccessMark>,
     /// Whether a client of memcached had fetched it since it was stored.
     pub was_fetched: bool,
     /// Whether a client has been told to make it anew.
@@ -62,6 +60,11 @@ impl FoundItem<'_> {
     /// Returns what the client keeps with the value.
     pub fn flags(&self) -> u32 {
         self.own_tail.map_or(0, |tail| tail.flags)
+    }
+
+    /// Returns for how many seconds before `now` it had not been used.
+    pub fn idle_seconds(&self, now: UnixMs) -> u64 {
+        self.mark.map_or(0, |mark| idle_seconds(mark, now))
     }
 
     /// Returns whether a client has said that the value is to be made anew.
@@ -116,20 +119,18 @@ impl<'g> ReadView<'g> {
         if entry.value_type() != ValueType::String {
             return Err(WrongType);
         }
-        let value = match entry.is_adopted() {
-            true => self.copy_of(key),
-            false => text_of(&entry),
+        let (value, own_tail) = match entry.is_adopted() {
+            true => (self.copy_of(key), None),
+            false => parts_of(&entry),
         };
-        let own_tail = tail_of(&entry);
         if is_fetch && self.does_count_access() {
             let event = KeyEvent::Used(1);
             let mark = shard.used(self.database(), key.hash, entry, self.now(), event);
             part.table.touch_fetched(id, mark);
         }
-        let (was_fetched, expiry) = (entry.header().is_fetched(), entry.expiry());
-        let idle_seconds = idle_seconds(entry.mark(), self.now());
-        let is_won = entry.header().is_won();
-        Ok(Some(FoundItem { value, own_tail, expiry, idle_seconds, was_fetched, is_won }))
+        let (was_fetched, is_won) = (entry.header().is_fetched(), entry.header().is_won());
+        let (expiry, mark) = (entry.expiry(), Some(entry.mark()));
+        Ok(Some(FoundItem { value, own_tail, expiry, mark, was_fetched, is_won }))
     }
 
     /// Marks the value at `key` as fetched, where lookups count as uses; counts neither hit nor
@@ -237,52 +238,47 @@ impl KeyWriter<'_> {
         tail: ItemTail,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        let tail = tail.to_bytes();
-        if value.len() >= FILLED_BYTES_MIN {
-            let like = self.new_value(key, found, &[], Encoding::Item, expiry);
-            let fill = |at: usize, out: &mut [u8]| fill_from(value, &tail, at, out);
-            let made = Source::Made((value.len() + tail.len()) as u64, &fill);
-            return self.put_from(key, found, made, &like);
-        }
-        let mut whole = self.take_memory();
-        whole.clear();
-        whole.extend_from_slice(value);
-        whole.extend_from_slice(&tail);
-        let stored = self.new_value(key, found, &whole, Encoding::Item, expiry);
-        let result = self.put_value(key, found, &stored);
-        self.keep_memory(whole);
-        result
+        let like = self.new_value(key, found, value, Encoding::Item, expiry);
+        self.put_from(key, found, Source::Tail(&tail.to_bytes()), &like)
     }
 
     fn tell_item(&mut self, key: &Key<'_>, value: &[u8], tail: ItemTail, at: Option<UnixMs>) {
+        self.shard.published.changes.add(1);
+        if self.shard.sink.is_some() {
+            self.record_item(key, value, tail, at);
+        }
+        self.notify_watchers(key, true);
+    }
+
+    #[inline(never)]
+    fn record_item(&mut self, key: &Key<'_>, value: &[u8], tail: ItemTail, at: Option<UnixMs>) {
         let numbers = [u64::from(tail.flags), tail.unique].map(IntegerText::unsigned);
         let state: &[u8] = if tail.is_stale { b"STALE" } else { b"FRESH" };
         let expires_at = IntegerText::new(at.map_or(0, |at| at.0));
         let [flags, unique] = numbers.each_ref().map(IntegerText::as_bytes);
-        let arguments = [flags, unique, state, expires_at.as_bytes(), value].into_iter();
+        let arguments = [flags, unique, state, expires_at.as_bytes(), value];
+        let arguments = Arguments::Slices(&arguments);
+        let effect = Effect::Command { name: ITEM_COMMAND, key: key.bytes, arguments };
         let named = std::mem::replace(&mut self.event, "set");
-        self.changed_by(key, true, (EventClass::String, ITEM_COMMAND), arguments);
+        self.record(EventClass::String, effect, |change| change);
         self.event = named;
     }
 }
 
-/// Copies to `out` what `value` and `tail` one behind the other have from byte `at` on.
-fn fill_from(value: &[u8], tail: &[u8], at: usize, out: &mut [u8]) {
-    let from_value = value.len().saturating_sub(at).min(out.len());
-    let (first, second) = out.split_at_mut(from_value);
-    first.copy_from_slice(&value[at.min(value.len())..][..from_value]);
-    let tail_at = (at + from_value).saturating_sub(value.len());
-    second.copy_from_slice(&tail[tail_at..][..second.len()]);
-}
-
 /// Returns the tail of `entry`, where it has one.
 pub(crate) fn tail_of(entry: &Entry<'_>) -> Option<ItemTail> {
+    parts_of(entry).1
+}
+
+/// Returns the value of `entry` and its tail, where it has one.
+#[inline]
+fn parts_of<'a>(entry: &Entry<'a>) -> (&'a [u8], Option<ItemTail>) {
     if !entry.header().is_item() {
-        return None;
+        return (entry.value(), None);
     }
-    let (_, tail) = split(entry.value());
+    let (value, tail) = split(entry.value());
     // Others map this memory read-only; what a file has, `from_bytes` has read before.
-    Some(ItemTail::from_bytes(tail).expect("this process has written it"))
+    (value, Some(ItemTail::from_bytes(tail).expect("this process has written it")))
 }
 
 /// Returns what a plain string has beside its value: the number changes with its bytes.
@@ -313,19 +309,6 @@ fn split(value: &[u8]) -> (&[u8], &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn any_part_of_value_and_tail_is_filled() {
-        let (value, tail) = (b"value".as_slice(), b"tail".as_slice());
-        let whole = [value, tail].concat();
-        for at in 0..=whole.len() {
-            for end in at..=whole.len() {
-                let mut out = vec![0; end - at];
-                fill_from(value, tail, at, &mut out);
-                assert_eq!(out, whole[at..end], "{at}..{end}");
-            }
-        }
-    }
 
     #[test]
     fn a_tail_is_read_as_it_was_written() {

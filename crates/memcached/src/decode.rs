@@ -161,6 +161,30 @@ fn is_too_long(line: &[u8], length: usize, limits: &Limits) -> bool {
     blank > LEADING_BLANKS_MAX || !is_retrieval || length > RETRIEVAL_BYTES_MAX
 }
 
+/// Returns where the first blank of `buffer` from `start` on is; `end` where there is none before.
+#[inline]
+fn end_of_word(buffer: &[u8], start: usize, end: usize) -> usize {
+    // Eight bytes at once: most words are too short for a search that has to be called. What is
+    // behind the end does no harm.
+    const ONES: u64 = u64::MAX / 255;
+    const BLANKS: u64 = ONES * b' ' as u64;
+    let mut at = start;
+    while at < end {
+        let Some(bytes) = buffer[at..].first_chunk() else {
+            let blank = buffer[at..end].iter().position(|byte| *byte == b' ');
+            return blank.map_or(end, |blank| at + blank);
+        };
+        let differing = u64::from_le_bytes(*bytes) ^ BLANKS;
+        // The lowest byte whose high bit is set is the first that does not differ.
+        let blanks = differing.wrapping_sub(ONES) & !differing & (ONES << 7);
+        if blanks != 0 {
+            return end.min(at + blanks.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    end
+}
+
 fn rest_length(buffer: &[u8], start: usize) -> usize {
     buffer.len() - start
 }
@@ -178,6 +202,7 @@ struct Line<'b> {
 
 impl<'b> Line<'b> {
     fn new(buffer: &'b mut [u8], start: usize, end: usize, batch: &'b mut Batch) -> Line<'b> {
+        // To memcached a line ends there.
         let zero = memchr(0, &buffer[start..end]);
         let end = zero.map_or(end, |at| start + at);
         let mut line =
@@ -192,14 +217,15 @@ impl<'b> Line<'b> {
     }
 
     /// Splits the next word off the rest.
+    #[inline]
     fn next_word(&mut self) -> Option<Span> {
-        let rest = &self.buffer[self.rest.clone()];
-        let blank = rest.iter().take_while(|byte| **byte == b' ').count();
-        let length = rest[blank..].iter().position(|byte| *byte == b' ');
-        let length = length.unwrap_or(rest.len() - blank);
-        let start = self.rest.start + blank;
-        self.rest.start = start + length;
-        (length > 0).then_some((start as u32, (start + length) as u32))
+        let Range { mut start, end } = self.rest;
+        while start < end && self.buffer[start] == b' ' {
+            start += 1;
+        }
+        let word_end = end_of_word(self.buffer, start, end);
+        self.rest.start = word_end;
+        (start < word_end).then_some((start as u32, word_end as u32))
     }
 
     fn word(&self, index: usize) -> &[u8] {
@@ -453,7 +479,7 @@ impl<'b> Line<'b> {
     fn meta(&mut self, verb: Verb) {
         let flags = self.meta_flags(2, Fault::TooManyFlags);
         let flags = flags.and_then(|flags| match verb {
-            _ if self.has_broken_key(2) => Err(Fault::Base64),
+            _ if flags.key_is_binary && self.has_broken_key(2) => Err(Fault::Base64),
             Verb::MetaArithmetic if !is_arithmetic(flags.mode) => Err(Fault::ArithmeticMode),
             _ if flags.key_is_binary => self.decode_key().map(|()| flags),
             _ => Ok(flags),
@@ -467,18 +493,14 @@ impl<'b> Line<'b> {
         }
     }
 
+    /// Adds a request for `verb` with all words as its arguments; with `data` that is the third.
     fn push_meta(&mut self, verb: Verb, data: Option<Span>) {
-        let mut arguments = [(0, 0); TOKENS_MAX + 1];
-        let (first_flag, mut count) = if data.is_some() { (3, 3) } else { (2, 2) };
-        arguments[..2].copy_from_slice(&self.words[..2]);
         if let Some(data) = data {
-            arguments[2] = data;
+            self.words[2] = data;
         }
-        for index in first_flag..self.count {
-            arguments[count] = self.words[index];
-            count += 1;
-        }
-        self.push(verb as u8, false, &arguments[..count]);
+        let start = self.start as u32;
+        let request = ForeignRequest { verb: verb as u8, is_silent: false, start };
+        self.batch.push_foreign(request, &self.words[..self.count]);
     }
 
     /// Reads the flags from word `first` on.

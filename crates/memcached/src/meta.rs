@@ -57,7 +57,44 @@ impl MetaFlags {
     ///
     /// # Errors
     /// The fault, as memcached tells it.
-    pub fn parse<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> Result<MetaFlags, Fault> {
+    #[inline]
+    pub fn parse<'t>(tokens: impl Iterator<Item = &'t [u8]> + Clone) -> Result<MetaFlags, Fault> {
+        match MetaFlags::of_letters(tokens.clone()) {
+            Some(flags) => Ok(flags),
+            None => MetaFlags::parse_all(tokens),
+        }
+    }
+
+    /// Returns what `tokens` ask for where all are letters of flags that have nothing behind them,
+    /// as most requests' are.
+    #[inline]
+    fn of_letters<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> Option<MetaFlags> {
+        const fn bit(letter: u8) -> u32 {
+            1 << (letter - b'a')
+        }
+        const ASKED: u32 = bit(b'c') | bit(b'f') | bit(b'h') | bit(b'l') | bit(b's') | bit(b't');
+        const KNOWN: u32 = bit(b'v') | bit(b'q') | bit(b'b') | bit(b'k') | ASKED;
+        let mut seen = 0;
+        for token in tokens {
+            let [letter @ b'a'..=b'z'] = token else { return None };
+            let letter = bit(*letter);
+            if seen & letter != 0 || KNOWN & letter == 0 {
+                return None;
+            }
+            seen |= letter;
+        }
+        let has = |letter| seen & bit(letter) != 0;
+        Some(MetaFlags {
+            value: has(b'v'),
+            quiet: has(b'q'),
+            key_is_binary: has(b'b'),
+            key: has(b'k'),
+            ..MetaFlags::default()
+        })
+    }
+
+    #[inline(never)]
+    fn parse_all<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> Result<MetaFlags, Fault> {
         let mut flags = MetaFlags::default();
         let mut seen = 0_u128;
         let (mut fault, mut is_opaque_long) = (None, false);

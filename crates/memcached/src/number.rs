@@ -5,7 +5,7 @@
 /// Returns the time to live, or the time, that `text` is, as `safe_strtol` reads it.
 pub fn parse_exptime(text: &[u8]) -> Option<i32> {
     let (magnitude, is_negative) = digits(text)?;
-    let signed = i128::from(magnitude?);
+    let signed = i64::try_from(magnitude?).ok()?;
     i32::try_from(if is_negative { -signed } else { signed }).ok()
 }
 
@@ -28,7 +28,35 @@ pub fn parse_delta(text: &[u8]) -> Option<u64> {
 
 /// Returns the digits of `text`, none where they are more than 64 bits, and whether a minus is
 /// before them. `None` where there are none, or something else than space follows.
+#[inline]
 fn digits(text: &[u8]) -> Option<(Option<u64>, bool)> {
+    match plain_digits(text) {
+        Some(number) => Some((Some(number), false)),
+        None => signed_digits(text),
+    }
+}
+
+/// Returns the number that `text` is where it is nothing but digits, too few to overflow.
+#[inline]
+fn plain_digits(text: &[u8]) -> Option<u64> {
+    const COUNT_MAX: usize = 19;
+    const { assert!(u64::MAX.ilog10() as usize == COUNT_MAX) };
+    if text.is_empty() || text.len() > COUNT_MAX {
+        return None;
+    }
+    let mut number = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    Some(number)
+}
+
+#[inline(never)]
+fn signed_digits(text: &[u8]) -> Option<(Option<u64>, bool)> {
     let start = text.iter().position(|byte| !is_space(*byte))?;
     let (is_negative, rest) = match &text[start..] {
         [b'-', rest @ ..] => (true, rest),
@@ -74,6 +102,8 @@ mod tests {
             ("-18446744073709551615", Some(1)),
             ("-0", Some(0)),
             ("12 ", Some(12)),
+            ("9999999999999999999", Some(9_999_999_999_999_999_999)),
+            ("10000000000000000000", Some(10_000_000_000_000_000_000)),
             ("1.5", None),
         ] {
             assert_eq!(parse_delta(text.as_bytes()), expected, "{text}");

@@ -14,6 +14,8 @@ pub enum Source<'a> {
     Uploaded(Uploaded<'a>),
     /// They lie in this block, which is the entry's from here on.
     Reserved(&'a mut ReservedBlock),
+    /// These few, behind the bytes of the value.
+    Tail(&'a [u8]),
 }
 
 impl Table {
@@ -33,8 +35,8 @@ impl Table {
         source: Source<'_>,
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        let gap = self.gap_of(&source, key, value);
-        let id = self.insert_parts(hash, key, gap, value)?;
+        let (gap, tail) = (self.gap_of(&source, key, value), source.tail());
+        let id = self.insert_parts(hash, key, gap, value, tail)?;
         source.note_stored();
         Ok(id)
     }
@@ -53,8 +55,8 @@ impl Table {
         source: Source<'_>,
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        let gap = self.gap_of(&source, key, value);
-        let id = self.replace_parts(id, key, gap, value)?;
+        let (gap, tail) = (self.gap_of(&source, key, value), source.tail());
+        let id = self.replace_parts(id, key, gap, value, tail)?;
         source.note_stored();
         Ok(id)
     }
@@ -68,6 +70,7 @@ impl Table {
     ) -> (u64, Option<Filling<'a>>) {
         let (length, filling) = match source {
             Source::Made(length, fill) => return (*length, Some(Filling::By(*fill))),
+            Source::Tail(_) => return (0, None),
             Source::Uploaded(uploaded) => {
                 assert!(!uploaded.stays || uploaded.length >= ADOPTED_BYTES_MIN, "it is large");
                 (uploaded.length, Filling::Uploaded(*uploaded))
@@ -82,7 +85,14 @@ impl Table {
     }
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    fn tail(&self) -> &'a [u8] {
+        match *self {
+            Source::Tail(tail) => tail,
+            _ => &[],
+        }
+    }
+
     /// Notes that an entry has the value.
     fn note_stored(self) {
         if let Source::Reserved(block) = self {

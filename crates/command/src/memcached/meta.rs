@@ -88,7 +88,7 @@ pub(super) static DEBUG: Command = Command {
         reply.raw(b"ME ");
         put_key(reply.raw_out(), args.at(1), args.len() > 2);
         let fetched = if found.was_fetched { "yes" } else { "no" };
-        let (idle, unique) = (found.idle_seconds, found.tail().unique);
+        let (idle, unique) = (found.idle_seconds(cx.now()), found.tail().unique);
         let line =
             format!(" exp={expires} la={idle} cas={unique} fetch={fetched} cls=1 size={size}\r\n");
         reply.raw(line.as_bytes());
@@ -179,7 +179,7 @@ fn reply_item(
             b't' => put_time(out, win.seconds_left),
             b'c' => put_flag(out, b'c', found.tail().unique),
             b'f' => put_flag(out, b'f', u64::from(found.flags())),
-            b'l' => put_flag(out, b'l', found.idle_seconds),
+            b'l' => put_flag(out, b'l', found.idle_seconds(win.time)),
             b'h' => put_flag(out, b'h', u64::from(found.was_fetched)),
             _ => put_identity(out, args, token, flags),
         }
@@ -270,7 +270,7 @@ fn get_changing(
         value: b"",
         own_tail: Some(tail),
         expiry: None,
-        idle_seconds: 0,
+        mark: None,
         was_fetched: false,
         is_won: false,
     };

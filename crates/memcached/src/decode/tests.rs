@@ -201,3 +201,17 @@ fn what_is_put_back_decodes_alike() {
         }
     }
 }
+
+#[test]
+fn words_end_at_the_first_blank() {
+    let mut random = Prng::new(9);
+    for _ in 0..20_000 {
+        // Bytes that differ from a blank by little, and in the high bit.
+        let text: Vec<u8> = (0..random.below(30)).map(|_| random.pick(b" !\x1F\xA0\0x")).collect();
+        let end = random.below(text.len() as u64 + 1) as usize;
+        let start = random.below(end as u64 + 1) as usize;
+        let blank = text[start..end].iter().position(|byte| *byte == b' ');
+        let expected = blank.map_or(end, |at| start + at);
+        assert_eq!(end_of_word(&text, start, end), expected, "{}", text.escape_ascii());
+    }
+}
