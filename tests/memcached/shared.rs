@@ -282,3 +282,78 @@ fn a_server_without_its_file_of_users_does_not_start() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&told).contains("memcached-auth-file"), "{told:?}");
 }
+
+/// Returns the token in the reply of LGET to who has won.
+fn token_of(reply: &str) -> &str {
+    assert!(reply.starts_with("*4\r\n+WIN\r\n$-1\r\n:"), "{reply}");
+    reply.lines().nth(3).and_then(|line| line.strip_prefix(':')).expect("a token is a number")
+}
+
+fn poll_blocked(redis: &mut Connection) {
+    let mut is_blocked = || ask(redis, &["INFO", "clients"]).contains("blocked_clients:1\r\n");
+    harness::poll("the session to wait", || is_blocked().then_some(()));
+}
+
+#[test]
+fn who_waits_by_lget_gets_what_a_client_of_memcached_has_won() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut other) = (Wire::connect(port), Wire::connect(port));
+    let (mut redis, mut waiter) = (server.tcp(), server.tcp());
+    assert_eq!(wire.ask(b"mg lake N30 v\r\n"), b"VA 0 W\r\n\r\n");
+    assert_eq!(other.ask(b"mg lake N30 v\r\n"), b"VA 0 Z\r\n\r\n");
+    let busy = ask(&mut redis, &["LGET", "lake"]);
+    assert!(busy.starts_with("*4\r\n+BUSY\r\n$-1\r\n$-1\r\n:"), "{busy}");
+    waiter.send(b"LGET lake WAIT 100000\r\n").expect("it is sent");
+    poll_blocked(&mut redis);
+    // Whoever of them stores it, as memcached's clients have many connections.
+    assert_eq!(other.ask(b"ms lake 4\r\ndeep\r\n"), b"HD\r\n");
+    let hit = waiter.read().expect("it is told").bytes;
+    assert_eq!(hit, b"*4\r\n+HIT\r\n$4\r\ndeep\r\n$-1\r\n:-1\r\n");
+    // The winner dies, and the next is told.
+    assert_eq!(wire.ask(b"mg hill N30\r\n"), b"HD W\r\n");
+    waiter.send(b"LGET hill WAIT 100000\r\n").expect("it is sent");
+    poll_blocked(&mut redis);
+    drop(wire);
+    let won = String::from_utf8(waiter.read().expect("it is told").bytes.to_vec()).unwrap();
+    assert_eq!(other.ask(b"mg hill N30 v\r\n"), b"VA 0 Z\r\n\r\n");
+    assert_eq!(ask(&mut redis, &["LFILL", "hill", "high", token_of(&won)]), ":1\r\n");
+    assert_eq!(other.ask(b"mg hill v\r\n"), b"VA 4\r\nhigh\r\n");
+}
+
+#[test]
+fn a_client_of_memcached_does_not_win_what_lget_has_given_and_takes_it_by_deleting() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    for (request, reply) in [
+        (&b"md k\r\n"[..], &b"NF\r\n"[..]),
+        (b"md k I\r\n", b"NF\r\n"),
+        (b"md k q\r\nmn\r\n", b"NF\r\nMN\r\n"),
+        (b"delete k\r\n", b"NOT_FOUND\r\n"),
+        (b"set k 0 0 3\r\nnew\r\n", b"STORED\r\n"),
+        (b"ms k 3\r\nnew\r\n", b"HD\r\n"),
+        (b"incr k 1\r\nma k N0 J7\r\n", b"NOT_FOUND\r\nHD\r\n"),
+        (b"flush_all\r\n", b"OK\r\n"),
+    ] {
+        ask(&mut redis, &["DEL", "k"]);
+        let won = ask(&mut redis, &["LGET", "k"]);
+        assert_eq!(wire.ask(b"mg k N30 v k\r\n"), b"VA 0 kk Z\r\n\r\n");
+        assert_eq!(ask(&mut redis, &["EXISTS", "k"]), ":0\r\n");
+        assert_eq!(wire.ask(request), reply, "{}", request.escape_ascii());
+        let filled = ask(&mut redis, &["LFILL", "k", "old", token_of(&won)]);
+        assert_eq!(filled, ":0\r\n", "{}", request.escape_ascii());
+    }
+}
+
+#[test]
+fn a_reader_of_the_memory_takes_an_item_in_the_making_for_no_value() {
+    let (server, port) = forebay(&[]);
+    let mut wire = Wire::connect(port);
+    assert_eq!(wire.ask(b"mg lake N30\r\n"), b"HD W\r\n");
+    let url = format!("shm://{}", server.socket().display());
+    let client = client::Client::connect(&url).expect("it connects");
+    let options = client::LoadOptions::new().waits_for(std::time::Duration::ZERO);
+    let load = || Ok(b"deep".to_vec());
+    let loaded = client.get_or_load::<client::ClientError>(b"lake", &options, load);
+    assert_eq!(*loaded.expect("it is loaded"), *b"deep");
+    assert_eq!(ask(&mut server.tcp(), &["GET", "lake"]), "$0\r\n\r\n");
+}

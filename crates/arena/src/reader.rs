@@ -604,7 +604,7 @@ impl<V: SegmentView> Reader<V> {
                 Err(Stop::Changed) => std::hint::spin_loop(),
                 Err(Stop::Absent) => return Outcome::Absent,
                 Err(Stop::WrongType) => return Outcome::WrongType,
-                Err(Stop::Off | Stop::Spilled) => return Outcome::Busy,
+                Err(Stop::Off | Stop::Spilled | Stop::InTheMaking) => return Outcome::Busy,
                 Err(Stop::NeedSegments) => return Outcome::NeedSegments,
             }
         }

@@ -10,8 +10,9 @@
 //!
 //! LGET and MLGET ask for leases by [`WriteView::lease`], LFILL stores under a token by
 //! [`WriteView::fill`], LDEL marks a value as stale by [`WriteView::make_stale`], LFREE and LEXTEND
-//! are [`WriteView::free_lease`] and [`WriteView::extend_lease`]. The engine ends what a session
-//! leaves, and the server's service thread what is over. The decision is
+//! are [`WriteView::free_lease`] and [`WriteView::extend_lease`]. A client of memcached that is the
+//! first to ask for an item that is missing gets a lease beside it, and no token. The engine ends
+//! what a session leaves, and the server's service thread what is over. The decision is
 //! docs/decisions/0023-leases.md.
 //!
 //! *Not here*: the sessions that wait (`key_waits.rs`), and clocks: times come in.
@@ -92,6 +93,9 @@ pub struct TimedString<'a> {
     pub value: &'a [u8],
     /// When it expires, if it does.
     pub expiry: Option<UnixMs>,
+    /// It is no value yet: a client of memcached has had this empty item made, and is to fill the
+    /// key.
+    pub is_in_the_making: bool,
 }
 
 /// The leases of one shard.
@@ -238,8 +242,9 @@ impl ReadView<'_> {
     /// When the key holds another type.
     pub fn string_and_expiry(&self, key: &Key<'_>) -> Result<Option<TimedString<'_>>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
-        let expiry = entry.expiry();
-        Ok(Some(TimedString { value: self.string_in(key, entry)?, expiry }))
+        let (expiry, is_won) = (entry.expiry(), entry.header().is_won());
+        let value = self.string_in(key, entry)?;
+        Ok(Some(TimedString { value, expiry, is_in_the_making: is_won && value.is_empty() }))
     }
 
     /// Returns the length of the string at `key` that has expired and may be read as a stale one;

@@ -486,7 +486,10 @@ impl<'b> Line<'b> {
         });
         match flags {
             Err(fault) => self.refuse(told(fault, verb)),
-            Ok(flags) if verb == Verb::MetaGet && flags.changes() => {
+            Ok(flags) if verb == Verb::MetaGet && flags.vivify.is_some() => {
+                self.push_meta(Verb::MetaGetVivifying, None);
+            }
+            Ok(flags) if verb == Verb::MetaGet && flags.ttl.is_some() => {
                 self.push_meta(Verb::MetaGetChanging, None);
             }
             Ok(_) => self.push_meta(verb, None),
@@ -713,6 +716,7 @@ fn first_flag(verb: u8) -> Option<usize> {
         Verb::MetaSet => Some(3),
         Verb::MetaGet
         | Verb::MetaGetChanging
+        | Verb::MetaGetVivifying
         | Verb::MetaDelete
         | Verb::MetaArithmetic
         | Verb::MetaDebug

@@ -147,9 +147,4 @@ impl MetaFlags {
         }
         Ok(())
     }
-
-    /// Returns whether a retrieval with these flags may change something.
-    pub(crate) fn changes(&self) -> bool {
-        self.vivify.is_some() || self.ttl.is_some()
-    }
 }

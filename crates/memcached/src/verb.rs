@@ -61,6 +61,8 @@ pub enum Verb {
     MetaGet,
     /// word, key, and the flags.
     MetaGetChanging,
+    /// As [`Verb::MetaGetChanging`], with a flag that makes the item where there is none.
+    MetaGetVivifying,
     /// word, key, data, and the flags.
     MetaSet,
     /// word, key, and the flags.
@@ -135,7 +137,7 @@ pub enum Fault {
 
 impl Verb {
     /// The verbs, in the order of their numbers.
-    pub const ALL: [Verb; 34] = [
+    pub const ALL: [Verb; 35] = [
         Verb::Get,
         Verb::GetLast,
         Verb::Gets,
@@ -164,6 +166,7 @@ impl Verb {
         Verb::Auth,
         Verb::MetaGet,
         Verb::MetaGetChanging,
+        Verb::MetaGetVivifying,
         Verb::MetaSet,
         Verb::MetaDelete,
         Verb::MetaArithmetic,

@@ -24,6 +24,8 @@ pub(super) enum Stop {
     Absent,
     /// It is not in its chain, which is full; the server knows.
     Spilled,
+    /// A client of memcached makes its value: the server knows who waits for it.
+    InTheMaking,
     /// There is one, of another type.
     WrongType,
     /// Something changed meanwhile: what was read means nothing.
@@ -378,6 +380,10 @@ impl Walk {
     fn item_length(&self, found: &Found) -> Result<u64, Stop> {
         if found.header.is_item() {
             let length = found.value_length.checked_sub(ITEM_TAIL_BYTES as u64);
+            if length == Some(0) && found.header.is_won() {
+                self.check(found)?;
+                return Err(Stop::InTheMaking);
+            }
             return length.ok_or(Stop::Changed);
         }
         self.check(found)?;

@@ -13,6 +13,8 @@ use super::{CHANGED_KEY, READ_KEY, ROW};
 use crate::prelude::*;
 
 const READ: &str = "the decoder has read the flags";
+/// The longest lease, in milliseconds: an hour, as of LGET.
+const LEASE_MS_MAX: i64 = 3_600_000;
 
 pub(super) static GET: Command = Command {
     name: "memcached|mg",
@@ -41,7 +43,21 @@ pub(super) static GET_CHANGING: Command = Command {
     name: "memcached|mg",
     keys: CHANGED_KEY,
     flags: Flags::FAST.with(Flags::DENYOOM),
-    handler: Handler::Write(get_changing),
+    handler: Handler::Write(|cx, args, reply| {
+        let flags = MetaFlags::parse(args.from(2)).expect(READ);
+        if !get_changing(cx, args, &flags, reply)? {
+            reply_miss(args, &flags, reply);
+        }
+        Ok(())
+    }),
+    ..ROW
+};
+
+pub(super) static GET_VIVIFYING: Command = Command {
+    name: "memcached|mg",
+    keys: CHANGED_KEY,
+    flags: Flags::FAST.with(Flags::DENYOOM).with(Flags::LEASES),
+    handler: Handler::Write(get_vivifying),
     ..ROW
 };
 
@@ -234,47 +250,77 @@ fn reply_miss(args: Args<'_>, flags: &MetaFlags, reply: &mut Reply<'_>) {
     }
 }
 
+/// Replies the item at `key` and changes its time to live. Returns whether there is one.
 fn get_changing(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    flags: &MetaFlags,
+    reply: &mut Reply<'_>,
+) -> Result<bool, Unfinished> {
+    let (key, now) = (args.key(0), cx.now());
+    let view = cx.view.as_read();
+    let Some(found) = item(view, key, true) else { return Ok(false) };
+    let expiry = flags.ttl.map_or(Expiry::Keep, |ttl| expiry_of(ttl, now));
+    let wins = reply_item(args, 2, flags, &found, Win::of(&found, now), reply);
+    if flags.value {
+        reply_data(view, key, found.value, reply);
+    }
+    set_expiry(cx, key, expiry)?;
+    if wins {
+        cx.view.as_read().mark_won(key);
+    }
+    Ok(true)
+}
+
+/// As [`get_changing`]; where there is no item the first client that asks has an empty one made,
+/// and is to fill the key. The lease that it holds meanwhile is for the clients of LGET, to whom
+/// that item is none; whoever holds one by LGET has won before.
+fn get_vivifying(
     cx: &mut WriteContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
     let flags = MetaFlags::parse(args.from(2)).expect(READ);
     let (key, now) = (args.key(0), cx.now());
-    let view = cx.view.as_read();
-    if let Some(found) = item(view, key, true) {
-        let expiry = flags.ttl.map_or(Expiry::Keep, |ttl| expiry_of(ttl, now));
-        let wins = reply_item(args, 2, &flags, &found, Win::of(&found, now), reply);
-        if flags.value {
-            reply_data(view, key, found.value, reply);
-        }
-        set_expiry(cx, key, expiry)?;
-        if wins {
-            cx.view.as_read().mark_won(key);
-        }
+    if cx.uploads.has_adopted() {
+        cx.own(args.keys())?;
+    }
+    if get_changing(cx, args, &flags, reply)? {
         return Ok(());
     }
-    if flags.vivify.is_none() || cx.view.contains(key) {
+    if cx.view.contains(key) {
         // A value that memcached's clients do not see is not replaced by an empty one.
         reply_miss(args, &flags, reply);
         return Ok(());
     }
     let unique = cx.view.next_unique(key);
     let tail = ItemTail { unique, ..ItemTail::default() };
-    let expiry = expiry_of(exptime_of(args, &flags, true).unwrap_or(0), now);
-    cx.view.set_item(key, b"", tail, expiry)?;
-    let view = cx.view.as_read();
-    view.mark_won(key);
-    view.mark_fetched(key);
     let found = FoundItem {
         value: b"",
         own_tail: Some(tail),
         expiry: None,
         mark: None,
         was_fetched: false,
-        is_won: false,
+        is_won: cx.view.lease_ms_left(key).is_some(),
     };
-    reply_item(args, 2, &flags, &found, Win { is_new: true, ..Win::of(&found, now) }, reply);
+    let is_new = !found.is_won;
+    if is_new {
+        let expiry = expiry_of(exptime_of(args, &flags, true).unwrap_or(0), now);
+        cx.view.set_item(key, b"", tail, expiry)?;
+        let view = cx.view.as_read();
+        view.mark_won(key);
+        view.mark_fetched(key);
+        let ms = match expiry {
+            Expiry::At(at) => (at.0 - now.0).clamp(0, LEASE_MS_MAX),
+            _ => LEASE_MS_MAX,
+        };
+        if ms > 0 {
+            // Without room for it the item alone says that the client has won.
+            let overshoot = cx.memory_policy.overshoot_bytes_max();
+            let _answer = cx.view.lease(key, cx.session, ms as u64, overshoot);
+        }
+    }
+    reply_item(args, 2, &flags, &found, Win { is_new, ..Win::of(&found, now) }, reply);
     if flags.value {
         reply.raw(b"\r\n");
     }
@@ -334,7 +380,12 @@ fn delete(
     let key = args.key(0);
     let unique = item(cx.view.as_read(), key, false).map(|it| it.tail().unique);
     let status = match unique {
-        None if flags.invalidate || !cx.view.contains(key) => b"NF",
+        None if !cx.view.contains(key) => {
+            // For whoever fills the key: what it has read is from before this.
+            cx.view.remove(key);
+            b"NF"
+        }
+        None if flags.invalidate => b"NF",
         Some(unique) if flags.unique.is_some_and(|wanted| wanted != unique) => b"EX",
         _ if flags.invalidate => {
             make_stale(cx, key, &flags)?;

@@ -81,6 +81,7 @@ fn row_of(verb: Verb) -> &'static Command {
         Verb::Auth => &session::AUTH,
         Verb::MetaGet => &meta::GET,
         Verb::MetaGetChanging => &meta::GET_CHANGING,
+        Verb::MetaGetVivifying => &meta::GET_VIVIFYING,
         Verb::MetaSet => &meta::SET,
         Verb::MetaDelete => &meta::DELETE,
         Verb::MetaArithmetic => &meta::ARITHMETIC,

@@ -179,7 +179,7 @@ fn state_of(
 ) -> Result<State, Unfinished> {
     let now = cx.now();
     let view = cx.view.as_read().with_copies(copies);
-    let live = view.string_and_expiry(key)?;
+    let live = view.string_and_expiry(key)?.filter(|live| !live.is_in_the_making);
     let hit = live.map(|live| live.expiry.map_or(-1, |at| at.0.saturating_sub(now.0)));
     if let Some(ms_left) = hit
         && !(0..options.refresh_ms as i64).contains(&ms_left)

@@ -65,6 +65,7 @@ fn lines_become_requests() {
         ("incr a 1 noreply\r\n", vec!["Incr incr|a|1 silent"]),
         ("delete a 0\r\ndelete a 1\r\n", vec!["Delete delete|a", "DeleteFormat"]),
         ("mg a v\r\nmg a T30\r\n", vec!["MetaGet mg|a|v", "MetaGetChanging mg|a|T30"]),
+        ("mg a N30 T9\r\n", vec!["MetaGetVivifying mg|a|N30|T9"]),
         ("mg Zm9v b v k\r\n", vec!["MetaGet mg|foo|b|v|k"]),
         ("ms a 2 T0\r\nbb\r\n", vec!["MetaSet ms|a|bb|T0"]),
         ("ms a 2 MX\r\nbb\r\nmn\r\n", vec!["SetMode", "MetaNoop mn"]),
