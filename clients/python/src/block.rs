@@ -220,7 +220,7 @@ impl<'a> Parts<'a> {
         for (start, part) in &self.parts {
             target[end..*start].fill(0);
             end = start + part.len();
-            target[*start..end].copy_from_slice(part);
+            sys::memory_copy::copy(&mut target[*start..end], part);
         }
     }
 }
