@@ -34,9 +34,10 @@ const LANE_DESCRIPTORS: usize = 3;
 /// How long a wait takes before it checks whether the server is still there. One that ends in order
 /// wakes its clients; one that was killed does not.
 const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long the reply to what was posted is polled for: as long as it takes to wake a server, and
-/// to be woken by it, as both would sleep.
-const POST_SPIN: Duration = Duration::from_micros(30);
+/// How long the reply to what was posted is polled for: as long as it takes to wake a server on
+/// another processor that sleeps, some 45 us in a virtual machine, and to be woken by it, as both
+/// would sleep.
+const POST_SPIN: Duration = Duration::from_micros(100);
 /// Checks of the ring between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 32;
 /// Of a longer value the server is told in pieces of this size. To copy one takes about 20 us, a
@@ -445,6 +446,7 @@ impl Lane {
     /// Rings if the server sleeps for `reason`, where `count` bytes were put or taken.
     fn ring_for(&self, count: usize, reason: u64) {
         if count > 0 && self.end.claim(reason).is_some() {
+            self.end.set_client_processor(sys::process::processor());
             self.server_doorbell.wake();
             if let Some(bell) = &self.late_bell {
                 bell.forget();

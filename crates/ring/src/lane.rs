@@ -23,8 +23,8 @@ use std::time::Duration;
 use arena::atomic_word::AtomicWord;
 
 use lane_layout::{
-    CLIENT_STATE_AT, CLOSED_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT, REQUEST_TAIL_AT,
-    SERVER_STATE_AT, SPIN_US_AT,
+    CLIENT_STATE_AT, CLOSED_AT, PROCESSOR_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT,
+    REQUEST_TAIL_AT, SERVER_STATE_AT, SPIN_US_AT,
 };
 
 /// Which end of a lane.
@@ -149,6 +149,19 @@ impl<M: LaneMemory> LaneEnd<M> {
     #[inline]
     pub fn spin_limit(&self) -> Duration {
         Duration::from_micros(self.memory.header()[SPIN_US_AT].load(Ordering::Relaxed))
+    }
+
+    /// Says on which processor this client is, which is about to wake the server: one that polls
+    /// for it there would keep it from running.
+    pub fn set_client_processor(&self, processor: usize) {
+        debug_assert_eq!(self.side, Side::Client, "the client says where it is");
+        self.memory.header()[PROCESSOR_AT].store(processor as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// Returns the processor on which the client says that it was when it woke the server last.
+    pub fn client_processor(&self) -> Option<usize> {
+        let said = self.memory.header()[PROCESSOR_AT].load(Ordering::Relaxed);
+        usize::try_from(said.checked_sub(1)?).ok()
     }
 
     /// Says that this side is awake.

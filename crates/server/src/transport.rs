@@ -141,6 +141,11 @@ pub trait Transport: AsFd + Sized {
     /// Tells the peer for how long the worker polls for what it does next; zero for not at all.
     fn set_busy_poll_limit(&self, _limit: Duration) {}
 
+    /// Returns the processor on which the peer says that it was when it woke the worker last.
+    fn peer_processor(&self) -> Option<usize> {
+        None
+    }
+
     /// Ends what is left of it elsewhere once the session `id` that it carried has ended.
     fn forget(&self, _id: u64, _poller: &Poller, _shared: &ServerState) {}
 }

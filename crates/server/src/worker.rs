@@ -29,7 +29,7 @@ use crate::token_table::{Token, TokenTable};
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
 use messages::note_monitor;
 use polled::stay_awake;
-use polling::Polling;
+use polling::{PollMode, Polling};
 use waiting_connections::{WaitPlace, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
@@ -242,10 +242,7 @@ impl<'s> Worker<'s> {
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
         let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();
-        if !may_poll
-            || !self.polling.is_due(self.settings.polling.mode)
-            || !self.busy_poll(events)?
-        {
+        if !may_poll || !self.is_poll_due() || !self.busy_poll(events)? {
             let patience = self.patience();
             self.poller.wait(events, patience)?;
             if let Some(since) = self.polling.take_vain() {
@@ -264,6 +261,30 @@ impl<'s> Worker<'s> {
         self.queued.is_empty() && self.unflushed.is_empty()
     }
 
+    /// Returns whether to poll before the wait that comes now.
+    #[inline]
+    fn is_poll_due(&mut self) -> bool {
+        let mode = self.settings.polling.mode;
+        if mode == PollMode::Lone && self.polling.is_alone() && self.shares_processor() {
+            return self.leave_to_client();
+        }
+        self.polling.is_due(mode)
+    }
+
+    /// Returns whether the client that would be polled for was on this processor when it woke this
+    /// worker last.
+    fn shares_processor(&mut self) -> bool {
+        let member = self.polling.lone_client().and_then(|token| self.connections.get_mut(token));
+        let other = member.and_then(|member| member.connection.transport().peer_processor());
+        other.is_some_and(|other| other == sys::process::processor())
+    }
+
+    /// Leaves this processor to a client; returns whether that was possible.
+    #[cold]
+    fn leave_to_client(&mut self) -> bool {
+        self.polling.may_move(sys::clock::monotonic()) && sys::process::leave_processor()
+    }
+
     /// Learns from a wait whether it is worth to poll before the next.
     #[inline]
     fn note_wait(&mut self, events: &Events) {
@@ -277,6 +298,9 @@ impl<'s> Worker<'s> {
     /// Polls for events, and those that cause none, without sleeping. Returns whether there is
     /// something to do.
     fn busy_poll(&mut self, events: &mut Events) -> io::Result<bool> {
+        if self.settings.polling.mode == PollMode::Lone && !self.arms_others() {
+            return Ok(false);
+        }
         let end = sys::clock::monotonic() + self.busy_poll_limit;
         self.counters.busy_polls.add(1);
         self.announce_busy_poll(self.polling.lone_client());

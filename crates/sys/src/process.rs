@@ -51,12 +51,18 @@ pub fn system_name() -> String {
     parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
 }
 
+/// Returns the number of the processor that the calling thread is on.
+#[inline]
+pub fn processor() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
 /// Has the calling thread go on on another processor than the one that it is on; returns false
 /// where it may use no other. Takes some tens of microseconds.
 pub fn leave_processor() -> bool {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return false };
     let mut others = allowed;
-    others.unset(rustix::thread::sched_getcpu());
+    others.unset(processor());
     if others.count() == 0 || rustix::thread::sched_setaffinity(None, &others).is_err() {
         return false;
     }
@@ -273,10 +279,10 @@ mod tests {
         let allowed = rustix::thread::sched_getaffinity(None).unwrap();
         // The system may put it back at once, but hardly each time.
         let has_left = || {
-            let before = rustix::thread::sched_getcpu();
+            let before = processor();
             assert_eq!(leave_processor(), allowed.count() > 1);
             assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), allowed);
-            rustix::thread::sched_getcpu() != before
+            processor() != before
         };
         assert!(allowed.count() == 1 || (0..1000).any(|_| has_left()));
     }

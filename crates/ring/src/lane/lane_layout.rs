@@ -16,6 +16,8 @@
 //! byte   896   closed             server: 1 when it serves the lane no more
 //! byte  1024   spin               server: for how many microseconds it spins for what this client
 //!                                 does next before it sleeps; 0 while it does not
+//! byte  1152   processor         client: on which processor it was when it woke the server last,
+//!                                the number plus one; 0 where it has not said
 //! byte  4096   request ring       then the reply ring
 //! ```
 //! The rest of the first 4096 bytes is zero.
@@ -46,8 +48,9 @@ pub(crate) const REPLY_HEAD_AT: usize = 80;
 pub(crate) const CLIENT_STATE_AT: usize = 96;
 pub(crate) const CLOSED_AT: usize = 112;
 pub(crate) const SPIN_US_AT: usize = 128;
+pub(crate) const PROCESSOR_AT: usize = 144;
 
-const _: () = assert!(SPIN_US_AT < HEADER_WORDS, "the words lie before the rings");
+const _: () = assert!(PROCESSOR_AT < HEADER_WORDS, "the words lie before the rings");
 const _: () = assert!(RING_BYTES_MAX < u32::MAX as u64, "a frame has a length of 32 bits");
 
 /// The sizes of a lane's rings.

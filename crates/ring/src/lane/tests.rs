@@ -165,6 +165,17 @@ fn side_that_sleeps_is_woken_once_for_what_it_wants() {
 }
 
 #[test]
+fn client_says_on_which_processor_it_is() {
+    let memory = Arc::new(HeapLane::new(shape()));
+    let [server, client] = pair(&memory);
+    assert_eq!(server.client_processor(), None);
+    for processor in [0, 7] {
+        client.set_client_processor(processor);
+        assert_eq!(server.client_processor(), Some(processor));
+    }
+}
+
+#[test]
 fn full_ring_takes_nothing_until_something_was_taken() {
     let memory = Arc::new(HeapLane::new(shape()));
     let [mut server, mut client] = pair(&memory);

@@ -154,6 +154,12 @@ macro_rules! transports {
                 }
             }
 
+            pub fn peer_processor(&self) -> Option<usize> {
+                match self {
+                    $($(#[$attribute])* AnyTransport::$name(one) => one.peer_processor(),)+
+                }
+            }
+
             pub fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
                 match self {
                     $($(#[$attribute])*

@@ -179,6 +179,10 @@ impl Transport for Lane {
         self.0.end.set_spin_limit(limit);
     }
 
+    fn peer_processor(&self) -> Option<usize> {
+        self.0.end.client_processor()
+    }
+
     fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
         shared.forget_lane(self.0.parent, id);
         // The client's copy of the eventfd would keep it in the set.

@@ -26,6 +26,17 @@ impl Worker<'_> {
         self.is_idle()
     }
 
+    /// Arms all but the lone client, which alone is polled for: what another need not be served at
+    /// once, as the deletion of what it has taken, would count as a client beside it. Returns false
+    /// where there is something to do for one.
+    pub(super) fn arms_others(&mut self) -> bool {
+        let lone_client = self.polling.lone_client();
+        let mut awake = std::mem::take(&mut self.awake);
+        awake.retain(|token| Some(*token) == lone_client || self.stays_awake(*token, true));
+        self.awake = awake;
+        self.is_idle()
+    }
+
     /// Queues what there is to do for a connection that is polled. Where there is nothing, and the
     /// worker may sleep or has polled often enough, it is armed, and the answer is false.
     fn stays_awake(&mut self, token: Token, may_sleep: bool) -> bool {

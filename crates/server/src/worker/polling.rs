@@ -3,7 +3,8 @@
 //! A client that waits for each reply spends most of its time in waking the server and in being
 //! woken. A worker that polls for the next request spares it the first half, and takes a processor
 //! meanwhile. So unless it is told to poll always, it does so only for a client that is alone and
-//! asks one thing after the other, as long as that pays.
+//! asks one thing after the other, as long as that pays, and not on the processor of that client,
+//! which could not ask meanwhile: it goes to another.
 
 use std::time::Duration;
 
@@ -35,34 +36,58 @@ impl Named for PollMode {
     }
 }
 
-/// Rounds in a row with one and the same client and no other, after which it is alone.
+/// Rounds with one and the same client, after which it is alone. One without it takes half of them
+/// away, so that the client that takes what this one puts, and asks now and then, changes nothing.
 const ROUNDS_ALONE: u32 = 16;
+/// More of them are not counted.
+const ROUNDS_MAX: u32 = 4 * ROUNDS_ALONE;
 
 /// A client that asks again within so long after a poll has ended in vain has most likely waited
 /// for the processor that polled.
 const SOON: Duration = Duration::from_micros(50);
-/// A worker does not leave its processor more often than so, where that does not help.
-const MOVES_MAX: u32 = 2;
+/// A worker does not leave its processor before so long after it has done so. Each time that did
+/// not help it waits twice as long.
+const MOVE_PAUSE_MIN: Duration = Duration::from_millis(1);
+const MOVE_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Polls that pay after which it is said to have helped.
 const PAYING_PER_MOVE: u32 = 256;
 
 /// What one worker knows of the rounds behind it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Polling {
     /// The last client that was the only one of a round.
     lone: Option<Token>,
-    /// Rounds in a row that it was the only one.
+    /// Rounds in which it was the only one; fewer where others were between.
     rounds: u32,
     /// Whether it paid to poll for it.
     spin_policy: SpinPolicy,
     /// The last wait brought something to do.
     has_worked: bool,
+    /// The last round was one of them.
+    is_latest: bool,
     /// When a poll in vain has ended, if the wait behind it has not.
     vain_since: Option<Duration>,
-    /// How often the worker has left its processor to this client.
-    moves: u32,
-    /// Polls that paid since that was last reduced.
+    /// Until when the worker stays on its processor, and for how long after its next move.
+    stays_until: Duration,
+    move_pause: Duration,
+    /// Polls that paid since it has moved.
     paying: u32,
+}
+
+impl Default for Polling {
+    fn default() -> Polling {
+        Polling {
+            lone: None,
+            rounds: 0,
+            spin_policy: SpinPolicy::default(),
+            has_worked: false,
+            is_latest: false,
+            vain_since: None,
+            stays_until: Duration::ZERO,
+            move_pause: MOVE_PAUSE_MIN,
+            paying: 0,
+        }
+    }
 }
 
 impl Polling {
@@ -71,16 +96,18 @@ impl Polling {
     #[inline]
     pub fn note(&mut self, source: Option<Token>, has_work: bool) {
         self.has_worked = has_work;
-        if source.is_some() && source == self.lone {
-            self.rounds = self.rounds.saturating_add(1);
+        self.is_latest = source.is_some() && source == self.lone;
+        if self.is_latest {
+            self.rounds = (self.rounds + 1).min(ROUNDS_MAX);
             return;
         }
-        self.rounds = 0;
-        if source.is_some() {
+        self.rounds /= 2;
+        if source.is_some() && self.rounds < ROUNDS_ALONE {
             // Whether it pays is another client's matter, too.
             self.lone = source;
+            self.rounds = 0;
             self.spin_policy = SpinPolicy::default();
-            self.moves = 0;
+            self.move_pause = MOVE_PAUSE_MIN;
         }
     }
 
@@ -90,13 +117,19 @@ impl Polling {
         self.lone
     }
 
+    /// Returns whether that client is alone, and has just asked.
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.is_latest && self.rounds >= ROUNDS_ALONE
+    }
+
     /// Returns whether the worker is to poll before the wait that comes now.
     #[inline]
     pub fn is_due(&mut self, mode: PollMode) -> bool {
         match mode {
             PollMode::No => false,
             PollMode::Always => self.has_worked,
-            PollMode::Lone => self.rounds >= ROUNDS_ALONE && self.spin_policy.is_due(),
+            PollMode::Lone => self.is_alone() && self.spin_policy.is_due(),
         }
     }
 
@@ -106,7 +139,7 @@ impl Polling {
         self.spin_policy.learn(true);
         self.paying += 1;
         if self.paying >= PAYING_PER_MOVE {
-            (self.paying, self.moves) = (0, 0);
+            (self.paying, self.move_pause) = (0, MOVE_PAUSE_MIN);
         }
     }
 
@@ -127,16 +160,24 @@ impl Polling {
     /// while the worker polls, and the system leaves both where they are as long as they take
     /// turns.
     pub fn leaves_processor(&mut self, mode: PollMode, since: Duration, now: Duration) -> bool {
-        let is_due = mode == PollMode::Lone
+        mode == PollMode::Lone
             && now.saturating_sub(since) < SOON
-            && self.rounds >= ROUNDS_ALONE
-            && self.moves < MOVES_MAX;
-        if is_due {
-            self.moves += 1;
+            && self.is_alone()
+            && self.may_move(now)
+    }
+
+    /// Returns whether the worker, which shares its processor with the client that it would poll
+    /// for, is to leave it at `now`.
+    pub fn may_move(&mut self, now: Duration) -> bool {
+        let may_move = now >= self.stays_until;
+        if may_move {
+            self.stays_until = now + self.move_pause;
+            self.move_pause = (2 * self.move_pause).min(MOVE_PAUSE_MAX);
             self.paying = 0;
+            // Polls here were in vain for another reason.
             self.spin_policy = SpinPolicy::default();
         }
-        is_due
+        may_move
     }
 }
 
@@ -186,6 +227,20 @@ mod tests {
     }
 
     #[test]
+    fn client_that_asks_now_and_then_beside_another_leaves_that_alone() {
+        let mut polling = alone();
+        for _ in 0..100 {
+            (0..ROUNDS_ALONE).for_each(|_| polling.note(client(7), true));
+            polling.note(client(8), true);
+            assert!(!polling.is_due(PollMode::Lone), "it is another that has asked");
+            polling.note(client(7), true);
+            assert!(polling.is_due(PollMode::Lone));
+        }
+        (0..4).for_each(|_| polling.note(client(8), true));
+        assert_eq!(polling.lone_client(), client(8));
+    }
+
+    #[test]
     fn polling_in_vain_counts_against_its_client_alone() {
         let mut polling = alone();
         polling.learn_vain(Duration::ZERO);
@@ -200,7 +255,7 @@ mod tests {
 
     #[test]
     fn processor_is_left_to_a_client_that_asks_as_soon_as_polling_has_ended() {
-        let at = Duration::from_micros;
+        let at = |microseconds| Duration::from_secs(1) + Duration::from_micros(microseconds);
         let mut polling = alone();
         assert_eq!(polling.take_vain(), None);
         polling.learn_vain(at(100));
@@ -210,13 +265,26 @@ mod tests {
         assert!(!polling.is_due(PollMode::Lone));
         assert!(polling.leaves_processor(PollMode::Lone, at(100), at(149)));
         assert!(polling.is_due(PollMode::Lone), "it is tried again at once");
-        // Where that does not help it is left as it is, until polling has paid for long.
-        assert!(polling.leaves_processor(PollMode::Lone, at(0), at(1)));
-        assert!(!polling.leaves_processor(PollMode::Lone, at(0), at(1)));
-        (0..PAYING_PER_MOVE).for_each(|_| polling.learn_paying());
-        assert!(polling.leaves_processor(PollMode::Lone, at(0), at(1)));
         polling.note(client(8), true);
-        assert!(!polling.leaves_processor(PollMode::Lone, at(0), at(1)), "it is not alone");
+        assert!(!polling.leaves_processor(PollMode::Lone, at(9_999), at(10_000)), "not alone");
+    }
+
+    #[test]
+    fn moves_become_rare_where_they_do_not_help() {
+        let mut polling = alone();
+        let moves = |polling: &mut Polling, from: u64, milliseconds: u64| {
+            let times = (from..from + milliseconds).map(Duration::from_millis);
+            times.filter(|now| polling.may_move(*now)).count()
+        };
+        assert_eq!(moves(&mut polling, 0, 15), 4, "at 0, 1, 3 and 7");
+        assert!(moves(&mut polling, 15, 10_000) < 20, "not more than one in a second for long");
+        polling.learn_vain(Duration::ZERO);
+        assert!(!polling.is_due(PollMode::Lone));
+        assert!(polling.may_move(Duration::from_secs(20)));
+        assert!(polling.is_due(PollMode::Lone), "what was in vain here may pay there");
+        (0..PAYING_PER_MOVE).for_each(|_| polling.learn_paying());
+        assert!(polling.may_move(Duration::from_secs(22)));
+        assert_eq!(moves(&mut polling, 22_001, 7), 3, "it has helped");
     }
 
     #[test]
