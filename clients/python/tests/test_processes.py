@@ -356,6 +356,23 @@ def test_what_was_taken_is_gone_without_a_further_request(db):
         until(lambda: other.call("DBSIZE") == 0)
 
 
+def test_who_looks_for_a_value_does_not_wait_for_deletions(db):
+    keys = [db.put_auto(b"x") for _ in range(3)]
+    absent = keys.pop()
+    assert db.take(absent) == b"x"
+    db.settle()
+    with forebay.connect(db.url, timeout=5) as taker:
+        # The server does not execute deletions.
+        db.call("CLIENT", "PAUSE", 600_000, "WRITE")
+        try:
+            assert [taker.take(key) for key in keys] == [b"x", b"x"]
+            assert taker.take(absent) is None
+        finally:
+            db.call("CLIENT", "UNPAUSE")
+        taker.settle()
+        assert len(db) == 0
+
+
 def test_posts_within_a_transaction_are_part_of_none(db):
     key = db.put_auto(b"before")
     db.call("MULTI")

@@ -32,8 +32,13 @@ use crate::value_view::View;
 /// server for a copy.
 pub(crate) const TAKES_MAX: u32 = 8;
 
-/// How long a value that another client has posted is looked for before the server is asked.
-const POSTED_SPIN: Duration = Duration::from_micros(30);
+/// How long a value that another client has posted is looked for before the server is asked: a
+/// server that sleeps on another processor is there after about half of it, and to be woken by it
+/// takes as long once more.
+const POSTED_SPIN: Duration = Duration::from_micros(100);
+/// Looks after which another thread may have this processor. It may be the server's, which is woken
+/// where its client runs.
+const LOOKS_PER_YIELD: u32 = 16;
 
 thread_local! {
     /// Whether it pays to look for values that others have posted.
@@ -415,7 +420,7 @@ impl Client {
         options: &SetOptions,
     ) -> Result<(), ClientError> {
         if let Some(mut upload) = self.upload(value.len(), Mode::Adopt)? {
-            upload.copy_from_slice(&value);
+            sys::memory_copy::copy(&mut upload, &value);
             return self.post_upload(key, upload, options);
         }
         let words = options.words();
@@ -460,10 +465,7 @@ impl Client {
         if found.is_none() {
             match memory.read(memory.view_of(key))? {
                 Answer::Found(view) => found = Some(view),
-                Answer::Absent => {
-                    self.settle()?;
-                    return Ok(None);
-                }
+                Answer::Absent => return Ok(None),
                 Answer::Unclear => return self.take(key),
             }
         }
@@ -489,6 +491,7 @@ impl Client {
         }
         let end = sys::clock::monotonic() + POSTED_SPIN;
         let (database, clock) = self.inner.memory.scope();
+        let mut looks = 0_u32;
         loop {
             let found = self.inner.memory.read(|_, reader| reader.exists(database, key, clock))?;
             let is_there = matches!(found, Answer::Found(()));
@@ -496,7 +499,11 @@ impl Client {
                 POSTED_POLICY.with_borrow_mut(|policy| policy.learn(is_there));
                 return Ok(is_there);
             }
-            std::hint::spin_loop();
+            looks += 1;
+            match looks.is_multiple_of(LOOKS_PER_YIELD) {
+                true => std::thread::yield_now(),
+                false => std::hint::spin_loop(),
+            }
         }
     }
 
