@@ -1,12 +1,12 @@
 //! The hashes of keys and members, and the key with everything that follows from it.
 //!
-//! There are two. The index that other processes read is hashed by [`KeyHasher`], whose key they
-//! know: it is fast, and the index bounds what keys that collide under it cost. Everything in
-//! private memory is hashed by [`SecretHasher`], whose key no other process knows.
+//! There are two for what lasts. The index that other processes read is hashed by [`KeyHasher`],
+//! whose key they know: it is fast, and the index bounds what keys that collide under it cost.
+//! Everything in private memory is hashed by [`SecretHasher`], whose key no other process knows.
 
 use std::fmt;
 
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use rapidhash::v3::{DEFAULT_RAPID_SECRETS, RapidSecrets, rapidhash_v3_micro_inline};
 use siphasher::sip::SipHasher13;
 
 use crate::ids::ShardIndex;
@@ -149,6 +149,14 @@ impl SecretHasher {
     pub fn hash(&self, bytes: &[u8]) -> u64 {
         self.0.hash(bytes)
     }
+}
+
+/// Returns a hash of `bytes` under no key, in a fifth of the time that [`SecretHasher`] takes: for
+/// a table that lives as long as one command. A client can choose bytes that collide, so that the
+/// table has to bound what these cost.
+#[inline]
+pub fn unkeyed_hash(bytes: &[u8]) -> u64 {
+    rapidhash_v3_micro_inline::<false, false>(bytes, &DEFAULT_RAPID_SECRETS)
 }
 
 impl fmt::Debug for SecretHasher {

@@ -355,8 +355,24 @@ impl<'l> Iterator for Iter<'l> {
             self.at = self.pack.existing(at.0 + length + 2);
             return Some(Element::Bytes(&rest[..length]));
         }
+        Some(self.step_over(at))
+    }
+}
+
+impl<'l> Iter<'l> {
+    /// Returns the next element and where it is.
+    #[inline]
+    pub(crate) fn next_placed(&mut self) -> Option<(At, Element<'l>)> {
+        let at = self.at?;
+        self.next().map(|element| (at, element))
+    }
+
+    /// Goes on behind the element at `at`, which is of any form, and returns it. It is apart from
+    /// the short strings, whose loops have them in line.
+    #[inline(never)]
+    fn step_over(&mut self, at: At) -> Element<'l> {
         self.at = self.pack.next(at);
-        Some(self.pack.get(at))
+        self.pack.get(at)
     }
 }
 

@@ -4,17 +4,23 @@
 //! integers often come in order. A listpack that is asked often gets an index of its elements, as
 //! long as all indexes together stay small; else it is walked.
 
+use base::SecretHasher;
+use base::hash::unkeyed_hash;
+
 use super::{BodyView, Member, SetMember, SetView};
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle, integer_of};
 use crate::hash_table::HashTable;
 use crate::intset::IntsetView;
-use crate::listpack_view::ListpackView;
+use crate::listpack_view::{At, ListpackView};
 
 /// Walks of a listpack that cost about as much as its index.
 const WALKS_MAX: usize = 3;
 /// The most bytes that indexes take together: less than what a command asks for before it takes it.
 const INDEX_BYTES_MAX: usize = 48 * 1024;
+/// The most slots that an element is behind that of its hash, where the hash has no key. Of
+/// elements that nobody has chosen hardly any is so far behind; those that are chosen cost no more.
+const STEPS_MAX: usize = 32;
 
 /// Sets, each asked for members.
 pub struct Lookups<'s> {
@@ -88,7 +94,7 @@ impl<'s> Lookups<'s> {
                 Some(integer) => search(*integers, at, integer),
                 None => false,
             },
-            Lookup::Indexed(elements) => elements.has(member, self.rules),
+            Lookup::Indexed(elements) => elements.has(member.element),
             Lookup::Small { pack, walks_left: 0 } => {
                 let pack = *pack;
                 self.index_pack(index, pack);
@@ -169,44 +175,90 @@ fn search(integers: IntsetView<'_>, at: &mut usize, integer: i64) -> bool {
 
 /// The elements of a listpack by their hashes.
 struct Index<'s> {
+    pack: ListpackView<'s>,
     /// A power of two of slots, half of them free: an element is in the first free one behind that
-    /// of its hash.
-    slots: Vec<Option<(u32, Element<'s>)>>,
+    /// of its hash. Each has the hash and where the element is, which is 0 where it is free.
+    slots: Vec<(u32, u32)>,
+    /// The most slots that an element is behind that of its hash: so far a search goes.
+    farthest: usize,
+    /// Hashes the elements, where hashes without a key, which take a fifth of the time, collide
+    /// more often than those of elements that nobody has chosen for that.
+    hasher: Option<&'s SecretHasher>,
 }
 
 impl<'s> Index<'s> {
     /// Returns the bytes of an index of `count` elements.
     fn bytes(count: usize) -> usize {
-        slot_count(count) * size_of::<Option<(u32, Element<'_>)>>()
+        slot_count(count) * size_of::<(u32, u32)>()
     }
 
-    fn new(pack: ListpackView<'s>, rules: &Rules) -> Index<'s> {
-        let mut slots = vec![None; slot_count(pack.count())];
-        let mask = slots.len() - 1;
-        for element in pack.iter() {
-            let hash = SetMember::of(element).hash(rules);
-            let mut at = hash as usize & mask;
-            while slots[at].is_some() {
-                at = (at + 1) & mask;
-            }
-            slots[at] = Some((hash, element));
+    fn new(pack: ListpackView<'s>, rules: &'s Rules) -> Index<'s> {
+        let slots = vec![(0, 0); slot_count(pack.count())];
+        let mut index = Index { pack, slots, farthest: 0, hasher: None };
+        if !index.fill(STEPS_MAX) {
+            index.slots.fill((0, 0));
+            index.hasher = Some(&rules.hasher);
+            index.fill(usize::MAX);
         }
-        Index { slots }
+        index
+    }
+
+    /// Puts the elements to the slots, which are free. Returns false once one would be more than
+    /// `steps_max` behind the slot of its hash.
+    fn fill(&mut self, steps_max: usize) -> bool {
+        let mask = self.slots.len() - 1;
+        let mut elements = self.pack.iter();
+        while let Some((place, element)) = elements.next_placed() {
+            let hash = self.hash(&needle(element));
+            let (mut at, mut steps) = (hash as usize & mask, 0);
+            while self.slots[at].1 != 0 {
+                (at, steps) = ((at + 1) & mask, steps + 1);
+            }
+            if steps > steps_max {
+                return false;
+            }
+            self.farthest = self.farthest.max(steps);
+            self.slots[at] = (hash, place.0 as u32);
+        }
+        true
     }
 
     #[inline]
-    fn has(&self, member: &mut SetMember<'_>, rules: &Rules) -> bool {
-        let (hash, needle, mask) =
-            (member.hash(rules), needle(member.element), self.slots.len() - 1);
-        let mut at = hash as usize & mask;
-        while let Some((other, element)) = self.slots[at] {
-            if other == hash && needle.is(element) {
-                return true;
+    fn has(&self, element: Element<'_>) -> bool {
+        let needle = needle(element);
+        let (hash, mask) = (self.hash(&needle), self.slots.len() - 1);
+        for steps in 0..=self.farthest {
+            match self.slots[(hash as usize + steps) & mask] {
+                (_, 0) => return false,
+                (other, place) if other == hash => {
+                    let mut rest = self.pack.iter_from(Some(At(place as usize)));
+                    if rest.next().is_some_and(|element| needle.is(element)) {
+                        return true;
+                    }
+                }
+                _ => {}
             }
-            at = (at + 1) & mask;
         }
         false
     }
+
+    /// Returns the hash of an element, by its bytes or, of an integer, by its word.
+    #[inline]
+    fn hash(&self, needle: &Needle<'_>) -> u32 {
+        let word = needle.integer.unwrap_or(0).to_le_bytes();
+        let bytes = if needle.integer.is_some() { &word[..] } else { needle.bytes };
+        match self.hasher {
+            None => unkeyed_hash(bytes) as u32,
+            Some(hasher) => secret_hash(hasher, bytes),
+        }
+    }
+}
+
+/// Apart from the loops over an index, which hardly ever need it.
+#[cold]
+#[inline(never)]
+fn secret_hash(hasher: &SecretHasher, bytes: &[u8]) -> u32 {
+    hasher.hash(bytes) as u32
 }
 
 fn slot_count(count: usize) -> usize {
@@ -293,5 +345,26 @@ mod tests {
         let indexes = lookups.lookups.iter().filter(is_indexed).count();
         assert!((2..40).contains(&indexes), "{indexes}");
         assert!(indexes * Index::bytes(100) <= INDEX_BYTES_MAX);
+    }
+
+    #[test]
+    fn members_that_collide_without_a_key_are_hashed_by_the_secret() {
+        let rules = rules();
+        // This word, the first of a member, drops what follows out of the hash.
+        let word = 0x8bb8_4b93_962e_acc9_u64.to_le_bytes();
+        let chosen = |number: u64| [word, number.to_le_bytes()].concat();
+        let harmless = |number: u64| format!("member:{number}").into_bytes();
+        let check = |member: &dyn Fn(u64) -> Vec<u8>, is_secret| {
+            let set = set_of(&(0..100).map(member).collect(), &rules);
+            let BodyView::Small(pack) = set.view().body else { panic!("a hundred fit") };
+            let index = Index::new(pack, &rules);
+            assert_eq!(index.hasher.is_some(), is_secret);
+            assert!(index.farthest <= STEPS_MAX, "{}", index.farthest);
+            for number in 0..200 {
+                assert_eq!(index.has(Element::of(&member(number))), number < 100);
+            }
+        };
+        check(&chosen, true);
+        check(&harmless, false);
     }
 }
