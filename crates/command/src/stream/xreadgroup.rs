@@ -66,7 +66,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let (count, no_ack, now) = (request.count, request.no_ack, cx.view.stamp());
     let reading = Reading { group, consumer, count, no_ack, now };
     // All is looked at before anything changes.
-    let mut streams: Vec<(&Key<'_>, StreamId)> = Vec::new();
+    let mut streams: Vec<(&Key<'_>, StreamId, Option<StreamId>)> = Vec::new();
     let (mut growth, mut claimed, mut reply_bytes) = (0_u64, 0_u64, 0);
     for (key, id) in request.streams(args) {
         let stream = cx.view.collection::<Stream>(key)?;
@@ -79,14 +79,15 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
             b">" => StreamId::MAX,
             text => strict_id_of(text).ok_or(INVALID_ID)?,
         };
-        let entries = reading.entry_count(log, found, after);
+        let last = if after == StreamId::MAX { log.last_entry() } else { None };
+        let entries = reading.entry_count(log, found, last);
         claimed = claimed.saturating_add(entries);
         growth = growth.saturating_add(found.consumer_growth(consumer));
         growth = growth.saturating_add(found.delivery_growth_bound(entries));
         if cx.reply_bytes_max < usize::MAX && after == StreamId::MAX {
             reply_bytes += reading.reply_bytes(log, found, cx.reply_bytes_max);
         }
-        streams.push((key, after));
+        streams.push((key, after, last));
     }
     if reply_bytes > cx.reply_bytes_max {
         return Err(Need::OwnWorker.into());
@@ -95,10 +96,10 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let scratch = cx.scratch(first_key, claimed.saturating_mul(Claims::BYTES_PER_ENTRY), growth)?;
     cx.admit_growth(first_key, || growth)?;
     let (aggregate, mut served) = (reply.deferred(), 0);
-    for (key, after) in streams {
+    for (key, after, last) in streams {
         let read = cx.view.change_admitted_stream(key, |stream, effects| {
             stream.change_group(group, |log, group| {
-                reading.read(log, group, (key.bytes, after), effects, reply)
+                reading.read(log, group, (key.bytes, after, last), effects, reply)
             })
         })?;
         served += usize::from(read.flatten().expect("the group was found"));
@@ -112,11 +113,12 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
 }
 
 impl Reading<'_> {
-    /// Returns a bound of how many entries become pending.
-    fn entry_count(&self, log: &Log, group: &ConsumerGroup, after: StreamId) -> u64 {
-        let is_new = after == StreamId::MAX && has_unread(log, group);
-        match (is_new && !self.no_ack, self.count) {
+    /// Returns a bound of how many entries become pending, of a log that ends with entry `last`;
+    /// none where no new entries are read.
+    fn entry_count(&self, log: &Log, group: &ConsumerGroup, last: Option<StreamId>) -> u64 {
+        match (has_unread(last, group) && !self.no_ack, self.count) {
             (false, _) => 0,
+            (true, 1) => 1,
             (true, 0) => log.count_behind(group.last_id(), u64::MAX),
             (true, count) => log.count_behind(group.last_id(), count),
         }
@@ -146,18 +148,19 @@ impl Reading<'_> {
         bytes
     }
 
-    /// Reads one stream, and replies with what is read of it; returns whether it replies.
+    /// Reads one stream, and replies with what is read of it; returns whether it replies. It is
+    /// given by its name, what is read behind, and its last entry where that is whatever is new.
     fn read(
         &self,
         log: &Log,
         group: &mut ConsumerGroup,
-        (key, after): (&[u8], StreamId),
+        (key, after, last): (&[u8], StreamId, Option<StreamId>),
         effects: &mut StreamEffects<'_>,
         reply: &mut Reply<'_>,
     ) -> bool {
         let consumer = attending_consumer(group, (self.group, self.consumer), self.now, effects);
         let is_new = after == StreamId::MAX;
-        if is_new && !has_unread(log, group) {
+        if is_new && !has_unread(last, group) {
             return false;
         }
         open_stream(key, reply);
@@ -242,7 +245,7 @@ impl Reading<'_> {
     }
 }
 
-/// Returns whether `log` has entries that `group` has not read.
-fn has_unread(log: &Log, group: &ConsumerGroup) -> bool {
-    log.last_entry().is_some_and(|last| last > group.last_id())
+/// Returns whether a log that ends with entry `last` has entries that `group` has not read.
+fn has_unread(last: Option<StreamId>, group: &ConsumerGroup) -> bool {
+    last.is_some_and(|last| last > group.last_id())
 }
