@@ -47,6 +47,23 @@ fn fill(client: &mut Connection) {
         assert_eq!(client.ask(&request(&["SET", key, text])).value, ok());
     }
     assert_eq!(client.call("SELECT 0"), ok());
+    fill_large(client);
+}
+
+/// Stores a collection of each type that a snapshot goes through in pieces.
+fn fill_large(client: &mut Connection) {
+    for number in 0..4_000 {
+        let part = format!("part {number}{}", "y".repeat(number % 60));
+        let score = format!("{}.5", number % 700);
+        for words in [
+            ["RPUSH", "large list", &part].as_slice(),
+            &["SADD", "large set", &part],
+            &["HSET", "large hash", &part, &score],
+            &["ZADD", "large sorted set", &score, &part],
+        ] {
+            assert!(matches!(client.ask(&request(words)).value, Value::Integer(_)));
+        }
+    }
 }
 
 #[test]
@@ -64,7 +81,7 @@ fn what_redis_saves_is_loaded_and_what_is_saved_redis_loads() {
         let mut server = launch(Kind::Forebay, &folder).option("rdb-export-version", "10").start();
         let mut client = server.tcp();
         assert_eq!(client.call("DEBUG DIGEST"), expected);
-        assert_eq!(client.info("rdb_last_load_keys_loaded"), 303);
+        assert_eq!(client.info("rdb_last_load_keys_loaded"), 307);
         assert_eq!(client.call("DEBUG RELOAD"), ok());
         assert_eq!(client.call("DEBUG DIGEST"), expected, "after its own file");
         client.call("SET further key");

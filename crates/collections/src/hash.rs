@@ -13,6 +13,7 @@ use crate::heap_bytes;
 use crate::listpack::{Listpack, SAFE_BYTES};
 use crate::listpack_view::{At, ListpackView};
 use crate::pairs::PairTable;
+use crate::walk::Walked;
 use timed::{TimedHash, TimedView};
 
 pub use timed::{FIELD_TIME_MS_MAX, LiveIndexes, field_times_growth_bound};
@@ -92,6 +93,16 @@ impl Hash {
     #[inline]
     pub fn view(&self) -> HashView<'_> {
         self.view_at(NO_TIME)
+    }
+
+    /// Returns what a walk leads through, unless the hash is compact: the fields and values, which
+    /// may have got times since it has begun.
+    pub(crate) fn walked(&mut self) -> Option<&mut dyn Walked> {
+        match &mut self.body {
+            Body::Small(_) => None,
+            Body::Large(table) => Some(&mut **table),
+            Body::Timed(timed) => timed.walked(),
+        }
     }
 
     /// Returns it, to read, without the fields that have expired by `now`.

@@ -5,12 +5,18 @@
 //! hashes. Linear hashing: buckets split and merge one at a time, so that no change moves more than
 //! a chain, at any size.
 
+use std::sync::Arc;
+
 use base::step_counters::{self, CountedStep};
 
 use crate::chunked::Chunked;
+use crate::heap_bytes;
+use crate::walk::{Keeper, WalkPlace, Walked, put_part};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
+/// How many buckets a walk has loaded together.
+const AHEAD: usize = 16;
 /// The most entries of a table.
 pub(crate) const ENTRY_COUNT_MAX: usize = NONE as usize;
 
@@ -35,6 +41,9 @@ pub(crate) trait Entries: Default {
 
     /// Returns the position of the entry that takes the place of that at `position` once it goes.
     fn last_beside(&self, position: usize) -> usize;
+
+    /// Appends the parts of the entry at `position` to `out`, as a walk gives them.
+    fn put_parts(&self, position: usize, out: &mut Vec<u8>);
 }
 
 /// Entries by name and by position.
@@ -43,13 +52,24 @@ pub(crate) struct Table<E> {
     pub(crate) entries: E,
     /// The first entry of each bucket.
     heads: Chunked<u32>,
+    walk: WalkPlace<TableWalk>,
+}
+
+/// How far a walk is, by the buckets that there were at its begin.
+struct TableWalk {
+    bucket_count: usize,
+    /// The first bucket that was not gone through.
+    next: usize,
+    /// A bit for each bucket that a change gave to the walk.
+    kept: Vec<u64>,
+    keeper: Arc<Keeper>,
 }
 
 impl<E: Entries> Default for Table<E> {
     fn default() -> Table<E> {
         let mut heads = Chunked::default();
         heads.push(NONE);
-        Table { entries: E::default(), heads }
+        Table { entries: E::default(), heads, walk: WalkPlace::default() }
     }
 }
 
@@ -95,6 +115,7 @@ impl<E: Entries> Table<E> {
     #[inline]
     pub fn add(&mut self, hash: u32, push: impl FnOnce(&mut E, u32) -> usize) -> usize {
         assert!(self.entries.len() < ENTRY_COUNT_MAX, "a table's entries are bounded");
+        self.before_change(hash);
         if self.entries.len() >= self.heads.len() {
             self.split();
         }
@@ -108,6 +129,7 @@ impl<E: Entries> Table<E> {
     /// place by that position.
     pub fn unlink(&mut self, position: usize) {
         let (hash, next) = self.entries.link(position);
+        self.before_change(hash);
         self.relink(hash, position, next);
         let last = self.entries.last_beside(position);
         if position != last {
@@ -146,6 +168,70 @@ impl<E: Entries> Table<E> {
         let mask = if bucket <= mask >> 1 && is_split >= count { mask >> 1 } else { mask };
         let next = (bucket | !mask).reverse_bits().wrapping_add(1);
         next.reverse_bits()
+    }
+
+    /// Gives the walk that goes on what is in the bucket of `hash`, which is about to change, where
+    /// it does not have it.
+    #[inline]
+    fn before_change(&mut self, hash: u32) {
+        if self.walk.0.is_some() {
+            self.keep_bucket_of(hash);
+        }
+    }
+
+    /// As [`Table::before_change`], of the entry at `position`.
+    #[inline]
+    pub fn before_change_at(&mut self, position: usize) {
+        if self.walk.0.is_some() {
+            self.keep_bucket_of(self.entries.link(position).0);
+        }
+    }
+
+    #[cold]
+    fn keep_bucket_of(&mut self, hash: u32) {
+        let mut walk = self.walk.0.take().expect("the caller has looked");
+        let bucket = bucket_of(hash, walk.bucket_count);
+        if walk.take(bucket) {
+            walk.keeper.keep_parts(|out| self.put_bucket(bucket, walk.bucket_count, out));
+        }
+        self.walk.0 = Some(walk);
+    }
+
+    /// Appends the parts of the entries that would be in `bucket` if there were `count` of them.
+    fn put_bucket(&self, bucket: usize, count: usize, out: &mut Vec<u8>) {
+        // What the hashes of these entries have in common: their lowest bits.
+        let half = 1 << count.ilog2();
+        let step = if bucket >= half || bucket + half < count { 2 * half } else { half };
+        let mut current = bucket_of(bucket as u32, self.heads.len());
+        while current < self.heads.len() {
+            let mut position = *self.heads.get(current);
+            while position != NONE {
+                let (hash, next) = self.entries.link(position as usize);
+                if hash as usize & (step - 1) == bucket {
+                    self.entries.put_parts(position as usize, out);
+                }
+                position = next;
+            }
+            // Where there are fewer buckets now, this is behind them.
+            current += step;
+        }
+    }
+
+    /// Has the processor load the entries of the buckets from `first` on, which are anywhere in
+    /// memory, side by side: one after the other a walk would wait for memory most of its time.
+    fn load_ahead(&self, first: usize) {
+        let buckets = first as u32..(first + AHEAD) as u32;
+        let mut positions: [u32; AHEAD] = [NONE; AHEAD];
+        for (position, bucket) in positions.iter_mut().zip(buckets) {
+            *position = *self.heads.get(self.bucket_of(bucket));
+        }
+        // Few chains are longer.
+        for _ in 0..3 {
+            for position in positions.iter_mut().filter(|position| **position != NONE) {
+                (_, *position) = self.entries.link(*position as usize);
+            }
+        }
+        std::hint::black_box(positions);
     }
 
     #[inline]
@@ -199,6 +285,62 @@ impl<E: Entries> Table<E> {
     }
 }
 
+impl TableWalk {
+    /// Returns whether the walk has yet to get `bucket`, and notes that it has it.
+    fn take(&mut self, bucket: usize) -> bool {
+        let (word, bit) = (&mut self.kept[bucket / 64], 1 << (bucket % 64));
+        let is_new = bucket >= self.next && *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+}
+
+impl<E: Entries> Walked for Table<E> {
+    fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
+        let bucket_count = self.heads.len();
+        let kept = vec![0; bucket_count.div_ceil(64)];
+        let bytes = heap_bytes(kept.len() * size_of::<u64>());
+        self.walk.0 = Some(Box::new(TableWalk { bucket_count, next: 0, kept, keeper }));
+        bytes + heap_bytes(size_of::<TableWalk>())
+    }
+
+    fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.walk.0.as_ref().map(|walk| &walk.keeper)
+    }
+
+    fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
+        let Some(mut walk) = self.walk.0.take() else { return true };
+        while walk.next < walk.bucket_count {
+            if walk.next.is_multiple_of(AHEAD) {
+                self.load_ahead(walk.next);
+            }
+            if walk.take(walk.next) {
+                self.put_bucket(walk.next, walk.bucket_count, out);
+            }
+            walk.next += 1;
+            if is_due() {
+                self.walk.0 = Some(walk);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn keep_rest(&mut self) {
+        let Some(keeper) = self.keeper().map(Arc::clone) else { return };
+        keeper.keep_parts(|out| {
+            let is_done = self.step(&mut || false, out);
+            assert!(is_done, "nothing ends it before");
+        });
+        self.end();
+        keeper.kept().is_whole = true;
+    }
+
+    fn end(&mut self) {
+        self.walk.0 = None;
+    }
+}
+
 /// What an entry of an array holds.
 pub(crate) trait Payload {
     /// Returns what the entry is found by.
@@ -206,6 +348,11 @@ pub(crate) trait Payload {
 
     /// Returns the bytes of memory beyond the entry.
     fn heap_bytes(&self) -> u64;
+
+    /// Appends the parts to `out`, as a walk gives them.
+    fn put_parts(&self, out: &mut Vec<u8>) {
+        put_part(self.name(), out);
+    }
 }
 
 /// Entries of one size, side by side in the order of their positions, which have no gaps: the last
@@ -267,6 +414,10 @@ impl<P: Payload> Entries for Array<P> {
     fn last_beside(&self, _: usize) -> usize {
         self.entries.len() - 1
     }
+
+    fn put_parts(&self, position: usize, out: &mut Vec<u8>) {
+        self.entries.get(position).payload.put_parts(out);
+    }
 }
 
 impl<P: Payload> HashTable<P> {
@@ -284,6 +435,7 @@ impl<P: Payload> HashTable<P> {
     /// Changes the entry at `position`, not its name.
     #[inline]
     pub fn change<R>(&mut self, position: usize, change: impl FnOnce(&mut P) -> R) -> R {
+        self.before_change_at(position);
         let payload = &mut self.entries.entries.get_mut(position).payload;
         let before = payload.heap_bytes();
         let result = change(payload);

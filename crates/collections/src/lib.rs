@@ -10,6 +10,7 @@
 //! sorted sets. `set/lookups.rs` asks sets for many members, `combination.rs` works out unions and
 //! the like of sorted sets. `stream.rs` is a stream, which has no view and no compact form.
 //! `hyperloglog.rs` is the format of a HyperLogLog.
+//! `walk.rs` goes through a large collection in pieces while it is changed.
 //! `element.rs` is one element as a compact form stores it, `blob.rs` one in a table of a set,
 //! `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
@@ -39,6 +40,7 @@ mod score_tree;
 mod set;
 mod sorted_set;
 mod stream;
+mod walk;
 
 pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding, CollectionView};
@@ -62,6 +64,7 @@ pub use stream::{
     Consumer, ConsumerIndex, Entries, Group, IdText, Log, LogCounters, Pending, Producers,
     References, Removal, Stream, StreamId, TooLarge, Trim, TrimBounds,
 };
+pub use walk::{KeptGrowth, Walk, WalkKind, walk_parts};
 
 /// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.
 pub const ELEMENT_BYTES_MAX: usize = 1 << 30;

@@ -11,6 +11,7 @@ use crate::element::{Element, Needle};
 use crate::heap_bytes;
 use crate::listpack::{Listpack, element_bytes_max};
 use crate::listpack_view::{At, EMPTY_BYTES, ListpackView};
+use crate::walk::Walked;
 
 use quicklist::{ELEMENT_FRAME_BYTES, Node, Quicklist, remove_back, remove_equal, remove_front};
 
@@ -90,6 +91,7 @@ impl List {
             limit.is_none_or(|limit| limit.holds(node.pack.bytes().len(), node.count))
         };
         if large.nodes.len() == 1 && holds(&large.nodes[0]) {
+            large.keep_rest();
             let node = large.nodes.pop_front().expect("there is one");
             self.body = Body::Small(node.pack);
         }
@@ -113,6 +115,14 @@ impl List {
         match self.body {
             Body::Small(pack) => pack.into_buffer(),
             Body::Large(_) => Vec::new(),
+        }
+    }
+
+    /// Returns what a walk leads through, unless the list is compact.
+    pub(crate) fn walked(&mut self) -> Option<&mut dyn Walked> {
+        match &mut self.body {
+            Body::Small(_) => None,
+            Body::Large(large) => Some(&mut **large),
         }
     }
 
@@ -338,8 +348,12 @@ impl List {
     fn shrink(&mut self, limit: ListLimit) {
         let Body::Large(large) = &mut self.body else { return };
         let pack = match large.nodes.len() {
-            0 => Listpack::new(),
+            0 => {
+                large.keep_rest();
+                Listpack::new()
+            }
             1 if limit.is_half_full(large.nodes[0].pack.bytes().len(), large.count) => {
+                large.keep_rest();
                 large.nodes.pop_front().expect("there is one").pack
             }
             _ => return,

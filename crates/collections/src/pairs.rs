@@ -13,6 +13,7 @@
 use crate::chunked::Chunked;
 use crate::hash_table::{Entries, Table};
 use crate::heap_bytes;
+use crate::walk::put_part;
 
 /// Bytes before the content.
 const FRAME_BYTES: usize = 9;
@@ -256,6 +257,12 @@ impl Entries for Pairs {
         let len = if number == LONG { self.long.len() } else { self.lanes[number].len };
         position_in(number, len - 1)
     }
+
+    fn put_parts(&self, position: usize, out: &mut Vec<u8>) {
+        let (field, value) = parts(self.content(position));
+        put_part(field, out);
+        put_part(value, out);
+    }
 }
 
 /// A table of pairs.
@@ -293,6 +300,7 @@ impl PairTable {
     /// Makes `value` the value of the pair at `position`.
     #[inline]
     pub fn set_value(&mut self, position: usize, value: &[u8]) {
+        self.before_change_at(position);
         if !self.entries.replace_value(position, value) {
             self.move_with_value(position, value);
         }

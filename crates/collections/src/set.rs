@@ -16,6 +16,7 @@ use crate::heap_bytes;
 use crate::intset::{Intset, IntsetView};
 use crate::listpack::{Listpack, SAFE_BYTES};
 use crate::listpack_view::{At, ListpackView};
+use crate::walk::Walked;
 
 pub use lookups::Lookups;
 
@@ -127,6 +128,14 @@ impl Set {
             Body::Integers(set) => set.into_buffer(),
             Body::Small(pack) => pack.into_buffer(),
             Body::Large(_) => Vec::new(),
+        }
+    }
+
+    /// Returns what a walk leads through, unless the set is compact.
+    pub(crate) fn walked(&mut self) -> Option<&mut dyn Walked> {
+        match &mut self.body {
+            Body::Integers(_) | Body::Small(_) => None,
+            Body::Large(table) => Some(&mut **table),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::heap_bytes;
 use crate::listpack::{Listpack, SAFE_BYTES, ScoreText};
 use crate::listpack_view::{At, ListpackView};
 use crate::score_tree::{Item, ScoreTree};
+use crate::walk::{Walked, put_part};
 
 use pack::{
     change_in_pack, checked_score, find, in_order, insert_in_pack, order_of_pairs, pairs,
@@ -543,6 +544,16 @@ impl MemberAt {
     }
 }
 
+impl SortedSet {
+    /// Returns what a walk leads through, unless the set is compact.
+    pub(crate) fn walked(&mut self) -> Option<&mut dyn Walked> {
+        match &mut self.body {
+            Body::Small(_) => None,
+            Body::Large(large) => Some(&mut large.table),
+        }
+    }
+}
+
 /// What is worked out from others.
 impl SortedSet {
     /// Returns the sorted set of the members of `table`, which `order` has by their positions, in
@@ -724,6 +735,11 @@ impl Payload for Scored {
     #[inline]
     fn heap_bytes(&self) -> u64 {
         self.member.heap_bytes()
+    }
+
+    fn put_parts(&self, out: &mut Vec<u8>) {
+        put_part(self.name(), out);
+        put_part(&self.score.to_le_bytes(), out);
     }
 }
 

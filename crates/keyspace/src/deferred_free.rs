@@ -31,6 +31,7 @@ pub(crate) enum Retired {
 impl Shard {
     /// Frees `collection`, or has it freed later, and charges it until then.
     pub fn retire(&mut self, collection: Collection) {
+        let Some(collection) = self.leave_collection(collection) else { return };
         let bytes = collection.memory_bytes();
         if bytes >= RETIRED_BYTES_MIN {
             self.account().retire(Retired::One(collection), bytes);

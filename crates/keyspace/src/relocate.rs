@@ -395,7 +395,12 @@ impl KeyWriter<'_> {
     fn take_value(&mut self, id: EntryId) -> MovedValue {
         let part = self.part();
         let handle = handle_of(&part.table.entry(id));
-        let value = handle.map(|handle| Value::Collection(Some(part.store.take(handle))));
+        let value = handle.map(|handle| {
+            let mut collection = part.store.take(handle);
+            // It goes on elsewhere, where the snapshot does not look for it.
+            collection.keep_rest();
+            Value::Collection(Some(collection))
+        });
         self.moved_value(id, value)
     }
 

@@ -421,6 +421,7 @@ impl Shard {
 
     /// Exchanges two databases. Both exist.
     pub fn swap(&mut self, a: DatabaseIndex, b: DatabaseIndex) {
+        self.note_swap(a, b);
         let positions = [a.position(), b.position()];
         let [a, b] = self.databases.get_disjoint_mut(positions).expect("two distinct databases");
         let [Some(a), Some(b)] = [a, b] else { panic!("both databases were made before") };

@@ -7,15 +7,22 @@
 //! key was at the cut, which follows from its hash alone; so buckets may split and merge, entries
 //! may move, and databases may be swapped. The decision is docs/decisions/0019-snapshots.md.
 //!
+//! A large collection is gone through in pieces, too ([`collections::Walk`]): a change of its key
+//! begins that, and from then on the collection gives what it is about to change. One that is
+//! deleted meanwhile becomes the snapshot's own. In a file the parts of a value stand side by side,
+//! so the snapshot goes through one collection at a time, and gives nothing else meanwhile.
+//!
 //! *Not here*: the file. What a snapshot gives are encoded entries, and large strings that are held
 //! where they lie.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arena::layout::home_bucket;
 use arena::{Entry, HeldValue};
 use base::{DatabaseIndex, Lsn, ShardIndex, UnixMs};
+use collections::{Collection, Walk, WalkKind};
 use rdb::Version;
 use rdb::file::EntryEncoder;
 
@@ -23,9 +30,10 @@ use crate::access_mark::idle_seconds;
 use crate::item::tail_of;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::MemoryAccount;
-use crate::object::Object;
+use crate::object::{Content, Object, handle_of};
 use crate::published::{DatabaseCounts, Published};
 use crate::shard::{DatabaseShard, Shard};
+use crate::store::Handle;
 
 /// What writes may have left to a snapshot before it takes that first, in bytes.
 const QUEUED_BYTES_MIN: u64 = 1 << 20;
@@ -43,6 +51,8 @@ pub struct SnapshotOptions {
     pub compresses: bool,
     /// What writes may leave to it, in bytes: it ends where more is there already.
     pub queued_bytes_max: u64,
+    /// The bytes of the largest collection that is encoded at once.
+    pub whole_bytes_max: u64,
     /// The time.
     pub now: UnixMs,
 }
@@ -68,14 +78,18 @@ pub struct Snapshot<'k> {
     counts: Vec<(DatabaseIndex, DatabaseCounts)>,
     /// The shard that is gone through, or the number of shards.
     position: u16,
+    /// The shard of the large collection whose parts are being given.
+    walked: Option<u16>,
 }
 
 /// What a snapshot gives at once. Its memory is charged until it is dropped.
 pub struct SnapshotBatch {
-    /// The entries, in any order.
+    /// The entries, in any order, but that the parts of a value follow its begin.
     pub pieces: Vec<SnapshotPiece>,
     bytes: u64,
     shared: Arc<SnapshotState>,
+    /// What was deleted and is not needed any more, to be freed where no shard is locked.
+    freed: Option<Collection>,
 }
 
 /// Some of the entries of a database.
@@ -92,6 +106,11 @@ pub enum SnapshotContent {
     Encoded(Vec<u8>),
     /// A large string, to be encoded where no shard is locked.
     Held(Box<HeldEntry>),
+    /// The begin of an entry as [`EntryEncoder::begin_parts`] makes it: nothing but
+    /// parts of its value comes before that is whole.
+    Begin(Vec<u8>),
+    /// Parts of a value, for [`EntryEncoder::put_parts`].
+    Parts(WalkKind, Vec<u8>),
 }
 
 /// An entry whose value is held where it lies.
@@ -124,6 +143,40 @@ pub(crate) struct ShardSnapshot {
     encoder: EntryEncoder,
     pieces: Vec<SnapshotPiece>,
     bytes: u64,
+    /// The large collections that are yet to be gone through, or to the end.
+    large: VecDeque<LargeWalk>,
+}
+
+/// A large collection that a snapshot has met.
+struct LargeWalk {
+    shared: Arc<SnapshotState>,
+    /// What the database was called at the cut, and what it is called now.
+    database: DatabaseIndex,
+    database_now: DatabaseIndex,
+    kind: WalkKind,
+    /// The begin of its entry, until that is given.
+    begin: Option<Vec<u8>>,
+    place: LargePlace,
+    walk: Walk,
+    /// The bytes that are charged for it, without those that changes gave.
+    bytes: u64,
+}
+
+/// Where a large collection is.
+enum LargePlace {
+    /// In the store of its database, unless the walk has all that is left of it.
+    Stored(Handle),
+    /// It was deleted, and is kept for the snapshot alone.
+    Owned(Box<Collection>),
+    /// The snapshot is through, and frees it.
+    Gone,
+}
+
+/// A large collection that is about to be gone through.
+struct LargeEntry {
+    handle: Handle,
+    kind: WalkKind,
+    begin: Vec<u8>,
 }
 
 /// How far a snapshot is with one part of a database.
@@ -186,7 +239,8 @@ impl Keyspace {
         guard.for_each_shard(|shard| shard.begin_snapshot(&shared));
         let counts = self.databases().map(|database| (database, self.counts(database)));
         let counts = counts.filter(|(_, counts)| counts.keys > 0).collect();
-        Ok(Snapshot { keyspace: self, shared, lsn: lsn(last), counts, position: 0 })
+        let lsn = lsn(last);
+        Ok(Snapshot { keyspace: self, shared, lsn, counts, position: 0, walked: None })
     }
 }
 
@@ -217,14 +271,15 @@ impl Snapshot<'_> {
         mut is_due: impl FnMut() -> bool,
     ) -> Result<Option<SnapshotBatch>, SnapshotEnd> {
         self.shared.check()?;
-        let mut pieces = Vec::new();
-        let mut bytes = 0;
-        if self.queued_bytes() >= QUEUED_BYTES_MIN {
-            for index in self.position..self.keyspace.shard_count() as u16 {
-                let mut guard = self.keyspace.lock(ShardIndex(index));
-                let shard = guard.only().0;
-                bytes += shard.snapshot.as_mut().map_or(0, |part| part.give(&mut pieces));
+        let shared = Arc::clone(&self.shared);
+        let mut batch = SnapshotBatch { pieces: Vec::new(), bytes: 0, shared, freed: None };
+        if let Some(index) = self.walked {
+            let mut guard = self.keyspace.lock(ShardIndex(index));
+            if guard.only().0.walk_large(&mut is_due, &mut batch) {
+                self.walked = None;
             }
+        } else if self.queued_bytes() >= QUEUED_BYTES_MIN {
+            self.collect(&mut batch);
         } else {
             if usize::from(self.position) == self.keyspace.shard_count() {
                 return Ok(None);
@@ -232,14 +287,28 @@ impl Snapshot<'_> {
             let mut guard = self.keyspace.lock(ShardIndex(self.position));
             let shard = guard.only().0;
             let is_done = shard.walk_snapshot(&mut is_due);
-            bytes += shard.snapshot.as_mut().map_or(0, |part| part.give(&mut pieces));
-            if is_done {
+            let is_walked = shard.snapshot.as_mut().is_some_and(|part| part.give(&mut batch));
+            if is_walked {
+                self.walked = Some(self.position);
+            } else if is_done {
                 shard.end_snapshot();
                 self.position += 1;
             }
         }
         self.shared.check()?;
-        Ok(Some(SnapshotBatch { pieces, bytes, shared: Arc::clone(&self.shared) }))
+        Ok(Some(batch))
+    }
+
+    /// Takes what writes have left in all shards, up to the first that has a large collection.
+    fn collect(&mut self, batch: &mut SnapshotBatch) {
+        for index in self.position..self.keyspace.shard_count() as u16 {
+            let mut guard = self.keyspace.lock(ShardIndex(index));
+            let part = guard.only().0.snapshot.as_mut();
+            if part.is_some_and(|part| part.give(batch)) {
+                self.walked = Some(index);
+                return;
+            }
+        }
     }
 }
 
@@ -266,6 +335,25 @@ impl SnapshotState {
         }
     }
 
+    /// Notes that `bytes` more were left to it.
+    fn queue(&self, bytes: u64) {
+        if bytes > 0 {
+            self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.account.charge(bytes);
+        }
+    }
+
+    /// As [`SnapshotState::queue`], of what a change of a large collection gave; returns whether it
+    /// may give more.
+    fn queue_parts(&self, bytes: u64) -> bool {
+        self.queue(bytes);
+        let has_room = self.queued_bytes.load(Ordering::Relaxed) <= self.options.queued_bytes_max;
+        if !has_room {
+            self.has_overflowed.store(true, Ordering::Relaxed);
+        }
+        has_room
+    }
+
     fn discharge(&self, bytes: u64) {
         if bytes > 0 {
             self.account.discharge(bytes);
@@ -275,40 +363,116 @@ impl SnapshotState {
 
 impl Drop for SnapshotBatch {
     fn drop(&mut self) {
+        drop(self.freed.take());
         self.shared.discharge(self.bytes);
     }
 }
 
 impl ShardSnapshot {
-    /// Moves what is there to `pieces`, and returns its bytes, which stay charged.
-    fn give(&mut self, pieces: &mut Vec<SnapshotPiece>) -> u64 {
-        pieces.append(&mut self.pieces);
+    /// Moves what is there to `batch`; returns whether there is a large collection too, which is to
+    /// be gone through next.
+    fn give(&mut self, batch: &mut SnapshotBatch) -> bool {
+        batch.pieces.append(&mut self.pieces);
         let bytes = std::mem::take(&mut self.bytes);
         self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        bytes
+        batch.bytes += bytes;
+        !self.large.is_empty()
     }
 
-    /// Takes what was in `bucket` of `part`.
-    fn keep(&mut self, part: &DatabaseShard, walk: &SnapshotWalk, bucket: u64, cx: &Published) {
+    /// Takes what was in `bucket` of `part`, which is `database_now`.
+    fn keep(
+        &mut self,
+        (database_now, part): (DatabaseIndex, &mut DatabaseShard),
+        walk: &SnapshotWalk,
+        bucket: u64,
+        cx: &Published,
+    ) {
         let database = walk.database;
         let mut encoded = self.open_piece(database);
         let (before, encoded_before) = (self.pieces.len(), encoded.capacity() as u64);
+        let mut large = Vec::new();
         part.table.visit_bucket_of(walk.bucket_count, bucket, &mut |entry| {
+            if let Some(entry) = self.large_entry(part, &entry, cx) {
+                return large.push(entry);
+            }
             let held = self.keep_entry(part, entry, cx, &mut encoded);
             let content = held.map(|held| SnapshotContent::Held(Box::new(held)));
             self.pieces.extend(content.map(|content| SnapshotPiece { database, content }));
         });
+        for entry in large {
+            self.begin_large(entry, part, [database, database_now]);
+        }
         let held_bytes: u64 = self.pieces[before..].iter().map(SnapshotPiece::memory_bytes).sum();
         let bytes = held_bytes + encoded.capacity() as u64 - encoded_before;
         if !encoded.is_empty() {
             self.pieces
                 .push(SnapshotPiece { database, content: SnapshotContent::Encoded(encoded) });
         }
-        if bytes > 0 {
-            self.bytes += bytes;
-            self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.shared.account.charge(bytes);
+        self.bytes += bytes;
+        self.shared.queue(bytes);
+    }
+
+    /// Returns the entry of a collection that is to be gone through in pieces.
+    fn large_entry(
+        &mut self,
+        part: &DatabaseShard,
+        entry: &Entry<'_>,
+        published: &Published,
+    ) -> Option<LargeEntry> {
+        let handle = handle_of(entry)?;
+        let object = part.object_of(*entry);
+        let Content::Collection(collection) = object.content() else { return None };
+        let SnapshotOptions { version, whole_bytes_max, .. } = self.shared.options;
+        if object.memory_bytes() <= whole_bytes_max {
+            return None;
         }
+        let (kind, count) = collection.walk_form()?;
+        if kind == WalkKind::List && !version.has_listpacks() {
+            return None;
+        }
+        let mut begin = Vec::new();
+        self.put_head(entry, published, &mut begin);
+        self.encoder.begin_parts(entry.key(), entry.expiry(), (kind, count), &mut begin);
+        Some(LargeEntry { handle, kind, begin })
+    }
+
+    /// Begins to go through the collection of `entry`; from now on it gives what changes.
+    fn begin_large(
+        &mut self,
+        entry: LargeEntry,
+        part: &mut DatabaseShard,
+        [database, database_now]: [DatabaseIndex; 2],
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let growth = Box::new(move |bytes| shared.queue_parts(bytes));
+        let LargeEntry { handle, kind, begin } = entry;
+        let walk = part.store.walkable(handle).begin_walk(growth);
+        let bytes = begin.capacity() as u64 + walk.memory_bytes();
+        self.shared.account.charge(bytes);
+        let (shared, place) = (Arc::clone(&self.shared), LargePlace::Stored(handle));
+        let begin = Some(begin);
+        self.large.push_back(LargeWalk {
+            shared,
+            database,
+            database_now,
+            kind,
+            begin,
+            place,
+            walk,
+            bytes,
+        });
+    }
+
+    /// Keeps `collection`, which was deleted, until it was gone through; returns it unless it is
+    /// one that this snapshot has yet to go through.
+    fn adopt(&mut self, mut collection: Collection) -> Option<Collection> {
+        let large = self.large.iter_mut().find(|large| large.walk.is_of(&mut collection));
+        let Some(large) = large else { return Some(collection) };
+        let bytes = collection.memory_bytes();
+        large.bytes += bytes;
+        self.shared.account.charge(bytes);
+        large.place = LargePlace::Owned(Box::new(collection));
+        None
     }
 
     /// Takes the last piece, where entries of `database` may be added to it.
@@ -332,21 +496,15 @@ impl ShardSnapshot {
         published: &Published,
         encoded: &mut Vec<u8>,
     ) -> Option<HeldEntry> {
-        let now = self.shared.options.now;
-        let idle = self.shared.tells_idle.then(|| idle_seconds(entry.mark(), now));
-        let tracking = &published.tracking;
-        let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), now));
         let expires_at = entry.expiry();
         if let Some(tail) = tail_of(&entry) {
             self.encoder.put_item_tail(&tail.to_bytes(), encoded);
         } else if let Some(value) = part.table.hold_entry(&entry) {
             let mut head = Vec::new();
-            self.encoder.put_last_use(idle, counter, &mut head);
-            self.encoder.put_grace(entry.grace().ms(), &mut head);
+            self.put_head(&entry, published, &mut head);
             return Some(HeldEntry { head, key: entry.key().to_vec(), expires_at, value });
         }
-        self.encoder.put_last_use(idle, counter, encoded);
-        self.encoder.put_grace(entry.grace().ms(), encoded);
+        self.put_head(&entry, published, encoded);
         let object: Object<'_> = part.object_of(entry);
         let content = object.content();
         let is_long = object.memory_bytes() > COMPRESSED_BYTES_MAX;
@@ -364,6 +522,77 @@ impl ShardSnapshot {
     }
 }
 
+impl ShardSnapshot {
+    /// Appends what stands before an entry: when it was used, and for how long it may be stale.
+    fn put_head(&self, entry: &Entry<'_>, published: &Published, out: &mut Vec<u8>) {
+        let now = self.shared.options.now;
+        let idle = self.shared.tells_idle.then(|| idle_seconds(entry.mark(), now));
+        let tracking = &published.tracking;
+        let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), now));
+        self.encoder.put_last_use(idle, counter, out);
+        self.encoder.put_grace(entry.grace().ms(), out);
+    }
+}
+
+impl LargeWalk {
+    /// Goes on through `stored`, which is the collection where it is in a store, and appends some
+    /// more of its parts to `batch`; returns whether there is none left.
+    fn step(
+        &mut self,
+        stored: Option<&mut Collection>,
+        is_due: &mut dyn FnMut() -> bool,
+        batch: &mut SnapshotBatch,
+    ) -> bool {
+        let database = self.database;
+        let begin = self.begin.take().map(SnapshotContent::Begin);
+        batch.pieces.extend(begin.map(|content| SnapshotPiece { database, content }));
+        let collection = match &mut self.place {
+            LargePlace::Owned(collection) => Some(&mut **collection),
+            LargePlace::Stored(_) | LargePlace::Gone => stored,
+        };
+        let (kind, kept) = (self.kind, self.walk.kept_bytes());
+        let mut bytes = 0;
+        let is_done = self.walk.step(collection, is_due, &mut |parts| {
+            bytes += parts.capacity() as u64;
+            let content = SnapshotContent::Parts(kind, parts);
+            batch.pieces.push(SnapshotPiece { database, content });
+        });
+        // What changes gave is in the batch now.
+        let given = kept - self.walk.kept_bytes();
+        self.shared.queued_bytes.fetch_sub(given, Ordering::Relaxed);
+        self.shared.account.charge(bytes);
+        self.shared.discharge(given);
+        batch.bytes += bytes;
+        if is_done {
+            batch.bytes += std::mem::take(&mut self.bytes);
+            if let LargePlace::Owned(collection) =
+                std::mem::replace(&mut self.place, LargePlace::Gone)
+            {
+                batch.freed = Some(*collection);
+            }
+        }
+        is_done
+    }
+
+    /// Returns where the collection is stored, unless it is not or the walk has all of it.
+    fn stored_at(&self) -> Option<(DatabaseIndex, Handle)> {
+        match self.place {
+            LargePlace::Stored(handle) if !self.walk.is_whole() => {
+                Some((self.database_now, handle))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Drop for LargeWalk {
+    fn drop(&mut self) {
+        let kept = self.walk.kept_bytes();
+        self.shared.queued_bytes.fetch_sub(kept, Ordering::Relaxed);
+        self.shared.discharge(self.bytes + kept);
+    }
+}
+
 impl Drop for ShardSnapshot {
     fn drop(&mut self) {
         self.shared.discharge(self.bytes);
@@ -375,6 +604,9 @@ impl SnapshotPiece {
         match &self.content {
             SnapshotContent::Encoded(bytes) => bytes.capacity() as u64,
             SnapshotContent::Held(held) => (held.head.capacity() + held.key.capacity()) as u64,
+            SnapshotContent::Begin(bytes) | SnapshotContent::Parts(_, bytes) => {
+                bytes.capacity() as u64
+            }
         }
     }
 }
@@ -397,12 +629,22 @@ impl Shard {
                 encoder: EntryEncoder::new(version, compresses),
                 pieces: Vec::new(),
                 bytes: 0,
+                large: VecDeque::new(),
             })
         });
     }
 
     fn end_snapshot(&mut self) {
-        self.snapshot = None;
+        let large = self.snapshot.take().map(|mut snapshot| std::mem::take(&mut snapshot.large));
+        for mut large in large.into_iter().flatten() {
+            if let Some((database, handle)) = large.stored_at() {
+                self.stored(database, handle).end_walk();
+            } else if let LargePlace::Owned(collection) =
+                std::mem::replace(&mut large.place, LargePlace::Gone)
+            {
+                self.retire(*collection);
+            }
+        }
         for database in (0..base::DATABASE_COUNT_MAX as u8).map(DatabaseIndex) {
             if let Some(part) = self.database_mut(database) {
                 part.snapshot_walk = None;
@@ -413,6 +655,7 @@ impl Shard {
     /// Goes through buckets until `is_due`; returns whether there is none left.
     fn walk_snapshot(&mut self, is_due: &mut impl FnMut() -> bool) -> bool {
         let Some(mut snapshot) = self.snapshot.take() else { return true };
+        let published = Arc::clone(&self.published);
         let mut is_done = true;
         'parts: for database in (0..base::DATABASE_COUNT_MAX as u8).map(DatabaseIndex) {
             let Some(part) = self.database_mut(database) else { continue };
@@ -421,10 +664,10 @@ impl Shard {
                 let bucket = walk.next;
                 walk.next += 1;
                 if walk.take(bucket) {
-                    let part = self.database(database).expect("just looked at");
-                    snapshot.keep(part, &walk, bucket, &self.published);
+                    let part = self.database_mut(database).expect("just looked at");
+                    snapshot.keep((database, part), &walk, bucket, &published);
                 }
-                if is_due() {
+                if is_due() || !snapshot.large.is_empty() {
                     is_done = false;
                     let part = self.database_mut(database).expect("just looked at");
                     part.snapshot_walk = Some(walk);
@@ -434,6 +677,46 @@ impl Shard {
         }
         self.snapshot = Some(snapshot);
         is_done
+    }
+
+    /// Goes on through the first of the large collections, and appends some of its parts to
+    /// `batch`; returns whether there is none left.
+    fn walk_large(&mut self, is_due: &mut dyn FnMut() -> bool, batch: &mut SnapshotBatch) -> bool {
+        let Some(mut snapshot) = self.snapshot.take() else { return true };
+        let is_done = snapshot.large.front_mut().is_none_or(|large| {
+            let stored = large.stored_at().map(|(database, handle)| self.stored(database, handle));
+            large.step(stored, is_due, batch)
+        });
+        if is_done {
+            snapshot.large.pop_front();
+        }
+        self.snapshot = Some(snapshot);
+        is_done
+    }
+
+    fn stored(&mut self, database: DatabaseIndex, handle: Handle) -> &mut Collection {
+        let part = self.database_mut(database).expect("a collection is in it");
+        part.store.walkable(handle)
+    }
+
+    /// Leaves `collection`, which was deleted, to the snapshot where that has yet to go through it;
+    /// returns it otherwise.
+    pub fn leave_collection(&mut self, collection: Collection) -> Option<Collection> {
+        match &mut self.snapshot {
+            Some(snapshot) => snapshot.adopt(collection),
+            None => Some(collection),
+        }
+    }
+
+    /// Has the snapshot that runs know that two databases were exchanged.
+    pub fn note_swap(&mut self, a: DatabaseIndex, b: DatabaseIndex) {
+        for large in self.snapshot.iter_mut().flat_map(|snapshot| &mut snapshot.large) {
+            large.database_now = match large.database_now {
+                database if database == a => b,
+                database if database == b => a,
+                database => database,
+            };
+        }
     }
 
     /// Gives what is in the bucket of the key of `hash` in `database`, which is about to change, to
@@ -457,8 +740,9 @@ impl Shard {
             if queued > shared.options.queued_bytes_max {
                 shared.has_overflowed.store(true, Ordering::Relaxed);
             } else {
-                let part = self.database(database).expect("just looked at");
-                snapshot.keep(part, &walk, bucket, &self.published);
+                let published = Arc::clone(&self.published);
+                let part = self.database_mut(database).expect("just looked at");
+                snapshot.keep((database, part), &walk, bucket, &published);
             }
             self.snapshot = Some(snapshot);
         }
@@ -469,9 +753,11 @@ impl Shard {
     /// Ends the snapshot that runs where it has yet to take keys of `database`, which is about to
     /// be flushed.
     pub fn before_flush(&mut self, database: DatabaseIndex) {
-        let Some(snapshot) = &self.snapshot else { return };
-        let part = self.database(database);
-        if part.is_some_and(|part| part.snapshot_walk.is_some()) {
+        let has_buckets = self.database(database).is_some_and(|part| part.snapshot_walk.is_some());
+        let Some(snapshot) = &mut self.snapshot else { return };
+        let count = snapshot.large.len();
+        snapshot.large.retain(|large| large.stored_at().is_none_or(|(at, _)| at != database));
+        if has_buckets || snapshot.large.len() < count {
             snapshot.shared.was_flushed.store(true, Ordering::Relaxed);
         }
     }

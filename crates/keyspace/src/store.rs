@@ -122,6 +122,16 @@ impl Store {
         }
     }
 
+    /// Returns the collection of `handle`, to go through it: nothing but its walk may change.
+    pub fn walkable(&mut self, handle: Handle) -> &mut Collection {
+        let slot = self.slots.get_mut(handle.index as usize);
+        assert_eq!(slot.generation, handle.generation, "a handle outlives nothing");
+        match &mut slot.content {
+            Content::Used(collection) => collection,
+            Content::Free { .. } => panic!("slot {} is free", handle.index),
+        }
+    }
+
     /// Changes the collection of `handle`; returns its bytes before and after too.
     #[inline]
     pub fn change<R>(

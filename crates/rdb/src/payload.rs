@@ -34,7 +34,7 @@ impl Version {
     /// Returns whether hashes, sorted sets and the parts of lists are written as listpacks: from
     /// Redis 7.0 on. The blocks before those, ziplists, are not written; every version has the
     /// values part by part.
-    pub(crate) fn has_listpacks(self) -> bool {
+    pub fn has_listpacks(self) -> bool {
         self >= Version(10)
     }
 

@@ -30,8 +30,13 @@ const TEMPORARY_SUFFIX: &str = ".rdb";
 const HOLD_NS: u64 = 30_000;
 /// The longest pause behind a piece of work, in nanoseconds.
 const PAUSE_NS_MAX: u64 = 1_000_000;
+/// What writes may have left from which on no pauses are made: what they leave while one large
+/// collection is gone through waits until its end.
+const HURRY_BYTES: u64 = 8 << 20;
 /// After how many pieces without a request a snapshot makes no pauses: some milliseconds.
 const QUIET_LOOKS_MAX: u32 = 100;
+/// The largest collection that is encoded at once, in bytes.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
 /// What is written at once.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How much is written before the system is asked to make it durable, so that not all of it is in
@@ -194,6 +199,7 @@ impl Runtime {
                 version,
                 compresses: options.compresses,
                 queued_bytes_max: QUEUED_BYTES_MIN.max(limit / QUEUED_SHARE),
+                whole_bytes_max: WHOLE_BYTES_MAX,
                 now: self.clock().wall(),
             },
             |last| {
@@ -305,7 +311,8 @@ impl Writing<'_> {
             let Some(batch) = batch else { break };
             put(&batch, &mut encoder, &mut writer).map_err(write_error)?;
             self.progress.bytes.store(writer.bytes(), Ordering::Relaxed);
-            if self.options.pauses && others.are_there(self.runtime.keyspace()) {
+            let is_behind = snapshot.queued_bytes() >= HURRY_BYTES;
+            if self.options.pauses && !is_behind && others.are_there(self.runtime.keyspace()) {
                 // Who computes without a pause is stopped by the system where it has no other
                 // processor for others: while it holds a shard, for milliseconds. Who has slept
                 // goes on at once and gets to the end of its hold.
@@ -365,6 +372,12 @@ fn put<W: Write>(
                 let value = rdb::Stored::String(held.value.as_ref());
                 encoder.put(&held.key, held.expires_at, value, &mut entry);
                 writer.entries(piece.database, &entry)?;
+            }
+            SnapshotContent::Begin(bytes) => writer.entries(piece.database, bytes)?,
+            SnapshotContent::Parts(kind, parts) => {
+                let mut encoded = Vec::new();
+                encoder.put_parts(*kind, parts, &mut encoded);
+                writer.entries(piece.database, &encoded)?;
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::element::Element;
 use crate::growth::sorted_set_growth_bound;
 use crate::heap_bytes;
 use crate::sorted_set::{Direction, SortedSet};
+use crate::walk::Walked;
 
 /// The latest time that a field may have, in milliseconds: what a double tells exactly, and a
 /// payload of Redis has room for.
@@ -84,6 +85,10 @@ impl TimedHash {
 
     fn time_of(&self, field: &[u8]) -> Option<UnixMs> {
         self.times.view().score(field, &self.rules()).map(time_of_score)
+    }
+
+    pub fn walked(&mut self) -> Option<&mut dyn Walked> {
+        self.fields.walked()
     }
 
     pub fn memory_bytes(&self) -> u64 {

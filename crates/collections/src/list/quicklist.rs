@@ -1,12 +1,14 @@
 //! The large form of a list: listpacks one behind the other, as in Redis's quicklist.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::{End, Place};
 use crate::compact_limits::ListLimit;
 use crate::element::{Element, Needle};
 use crate::heap_bytes;
 use crate::listpack::Listpack;
+use crate::walk::{Keeper, WalkPlace, Walked, put_part};
 
 /// What Redis counts beside an element's bytes when it asks whether a listpack takes it.
 ///
@@ -19,7 +21,20 @@ pub(super) struct Quicklist {
     pub nodes: VecDeque<Node>,
     pub count: usize,
     pub pack_bytes: u64,
+    walk: WalkPlace<ListWalk>,
 }
+
+/// How far a walk is, by the nodes that there were at its begin.
+struct ListWalk {
+    /// For each node of now which it was, or [`TAKEN`].
+    numbers: VecDeque<u32>,
+    /// All before this are taken.
+    next: usize,
+    keeper: Arc<Keeper>,
+}
+
+/// A node that is new, or that the walk has.
+const TAKEN: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -32,7 +47,7 @@ impl Clone for Quicklist {
     fn clone(&self) -> Quicklist {
         let nodes = self.nodes.clone();
         let pack_bytes = nodes.iter().map(|node| node.pack.memory_bytes()).sum();
-        Quicklist { nodes, count: self.count, pack_bytes }
+        Quicklist { nodes, count: self.count, pack_bytes, walk: WalkPlace::default() }
     }
 }
 
@@ -52,10 +67,11 @@ impl Node {
 impl Quicklist {
     pub fn of(pack: Listpack) -> Quicklist {
         let (count, pack_bytes) = (pack.count(), pack.memory_bytes());
+        let walk = WalkPlace::default();
         if count == 0 {
-            return Quicklist { nodes: VecDeque::new(), count: 0, pack_bytes: 0 };
+            return Quicklist { nodes: VecDeque::new(), count: 0, pack_bytes: 0, walk };
         }
-        Quicklist { nodes: VecDeque::from([Node { pack, count }]), count, pack_bytes }
+        Quicklist { nodes: VecDeque::from([Node { pack, count }]), count, pack_bytes, walk }
     }
 
     #[inline]
@@ -72,6 +88,9 @@ impl Quicklist {
         };
         if !node.is_some_and(|node| node.takes(element, limit)) {
             self.open(end);
+        }
+        if self.walk.0.is_some() {
+            self.keep(if end == End::Head { 0 } else { self.nodes.len() - 1 });
         }
         let node = match end {
             End::Head => self.nodes.front_mut(),
@@ -103,10 +122,12 @@ impl Quicklist {
             End::Head => self.nodes.push_front(node),
             End::Tail => self.nodes.push_back(node),
         }
+        self.note_new(if end == End::Head { 0 } else { self.nodes.len() - 1 });
     }
 
     /// Changes node `index` and keeps the sums.
     fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        self.keep(index);
         let node = &mut self.nodes[index];
         let (count, bytes) = (node.count, node.pack.memory_bytes());
         let result = change(node);
@@ -122,10 +143,16 @@ impl Quicklist {
             self.count += node.count;
             self.pack_bytes += node.pack.memory_bytes();
             self.nodes.insert(index, node);
+            self.note_new(index);
         }
     }
 
     fn drop_node(&mut self, index: usize) {
+        self.keep(index);
+        if let Some(walk) = &mut self.walk.0 {
+            walk.numbers.remove(index);
+            walk.next -= usize::from(index < walk.next);
+        }
         let node = self.nodes.remove(index).expect("the node is there");
         self.count -= node.count;
         self.pack_bytes -= node.pack.memory_bytes();
@@ -282,6 +309,12 @@ impl Quicklist {
 
     /// All at once: each on its own would move the nodes behind it.
     fn drop_empty_nodes(&mut self) {
+        if let Some(walk) = &mut self.walk.0 {
+            // What has become empty was changed, and is taken.
+            let mut nodes = self.nodes.iter();
+            walk.numbers.retain(|_| nodes.next().is_some_and(|node| node.count > 0));
+            walk.next = 0;
+        }
         let pack_bytes = &mut self.pack_bytes;
         self.nodes.retain(|node| {
             if node.count == 0 {
@@ -292,11 +325,91 @@ impl Quicklist {
         self.give_back_nodes();
     }
 
+    /// Gives node `index`, which is about to change or to go, to the walk that goes on, where that
+    /// does not have it.
+    #[inline]
+    fn keep(&mut self, index: usize) {
+        if let Some(walk) = &mut self.walk.0 {
+            walk.keep(index, &self.nodes[index]);
+        }
+    }
+
+    /// Notes that node `index` has come.
+    #[inline]
+    fn note_new(&mut self, index: usize) {
+        if let Some(walk) = &mut self.walk.0 {
+            walk.numbers.insert(index, TAKEN);
+        }
+    }
+
     /// Gives memory back where few of the nodes are left.
     fn give_back_nodes(&mut self) {
         if self.nodes.len() * 4 < self.nodes.capacity() {
             self.nodes.shrink_to(self.nodes.len() * 2);
         }
+    }
+}
+
+impl ListWalk {
+    #[cold]
+    fn keep(&mut self, index: usize, node: &Node) {
+        let number = std::mem::replace(&mut self.numbers[index], TAKEN);
+        if number != TAKEN {
+            self.keeper.keep_pack(number, node.pack.bytes());
+        }
+    }
+}
+
+impl Walked for Quicklist {
+    fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
+        let numbers: VecDeque<u32> = (0..self.nodes.len() as u32).collect();
+        let bytes = heap_bytes(numbers.capacity() * size_of::<u32>());
+        self.walk.0 = Some(Box::new(ListWalk { numbers, next: 0, keeper }));
+        bytes + heap_bytes(size_of::<ListWalk>())
+    }
+
+    fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.walk.0.as_ref().map(|walk| &walk.keeper)
+    }
+
+    fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
+        let Some(walk) = &mut self.walk.0 else { return true };
+        let mut kept = walk.keeper.kept();
+        loop {
+            let number = kept.next_pack;
+            if let Some(pack) = kept.take_pack(number) {
+                put_part(&pack, out);
+            } else {
+                let is_left = |number: &u32| *number != TAKEN;
+                let Some(index) = walk.numbers.range(walk.next..).position(is_left) else {
+                    assert!(!kept.has_packs(), "what was kept comes before what is left");
+                    break;
+                };
+                walk.next += index;
+                let found = std::mem::replace(&mut walk.numbers[walk.next], TAKEN);
+                assert_eq!(found, number, "what was not kept is in the list, in order");
+                put_part(self.nodes[walk.next].pack.bytes(), out);
+            }
+            kept.next_pack += 1;
+            if is_due() {
+                return false;
+            }
+        }
+        drop(kept);
+        self.walk.0 = None;
+        true
+    }
+
+    fn keep_rest(&mut self) {
+        let Some(mut walk) = self.walk.0.take() else { return };
+        for (index, node) in self.nodes.iter().enumerate() {
+            walk.keep(index, node);
+        }
+        walk.keeper.kept().is_whole = true;
+    }
+
+    fn end(&mut self) {
+        self.walk.0 = None;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::prng::Prng;
-use collections::{End, Limits};
+use collections::{End, Limits, ListLimit, Place};
 use rdb::Version;
 use rdb::file::{EntryEncoder, FileForm, FileReader, FileWriter, Item};
 
@@ -18,6 +18,7 @@ const OPTIONS: SnapshotOptions = SnapshotOptions {
     version: Version::NEWEST,
     compresses: true,
     queued_bytes_max: 64 << 20,
+    whole_bytes_max: 0,
     now: NOW,
 };
 
@@ -44,6 +45,14 @@ impl File {
                     let mut bytes = held.head.clone();
                     let value = rdb::Stored::String(held.value.as_ref());
                     self.encoder.put(&held.key, held.expires_at, value, &mut bytes);
+                    self.writer.entries(piece.database, &bytes).unwrap();
+                }
+                SnapshotContent::Begin(bytes) => {
+                    self.writer.entries(piece.database, bytes).unwrap();
+                }
+                SnapshotContent::Parts(kind, parts) => {
+                    let mut bytes = Vec::new();
+                    self.encoder.put_parts(*kind, parts, &mut bytes);
                     self.writer.entries(piece.database, &bytes).unwrap();
                 }
             }
@@ -180,6 +189,229 @@ fn a_snapshot_is_the_dataset_of_its_cut() {
         });
         assert_eq!(file.digest(), expected, "seed {seed}");
         assert!(keyspace.begin_snapshot(OPTIONS, |last| last).is_ok(), "the last has ended");
+    }
+}
+
+/// Makes a change that is drawn from `random`, of a few keys that hold large collections most of
+/// the time: each of a type, until another takes its name.
+fn change_large(keyspace: &Keyspace, random: &mut Prng) {
+    let database = DatabaseIndex(random.below(2) as u8);
+    let first = random.below(8);
+    let names = [first, (first + 4) % 8].map(|number| format!("large {number}"));
+    let names = [names[0].as_str(), names[1].as_str()];
+    let texts: Vec<String> = (0..1 + random.below(30))
+        .map(|_| format!("{:x<1$}", random.below(300), 1 + random.below(30) as usize))
+        .collect();
+    let words = || texts.iter().map(String::as_bytes);
+    let (end, count) =
+        ([End::Head, End::Tail][random.below(2) as usize], random.below(40) as usize);
+    let at = random.below(200) as usize;
+    with_view(keyspace, names, database, |view, [key, other]| {
+        // What finds another type is refused, and changes nothing.
+        match (first % 4, random.below(40)) {
+            (_, 0) => drop(view.remove(key)),
+            (_, 1) => drop(view.rename(key, other)),
+            (_, 2) => drop(view.move_to(key, DatabaseIndex(1 - database.0))),
+            (_, 3) => drop(view.copy_to(key, other, database)),
+            (_, 4) => drop(view.set_expiry(key, later(random.below(9) as i64))),
+            (_, 5) => view.set(key, b"a string", crate::Expiry::Clear).unwrap(),
+            (0, 6..26) => drop(view.set_fields(key, words().flat_map(|word| [word, word]))),
+            (0, 26..28) => {
+                let time = crate::FieldTime::At(later(random.below(300) as i64));
+                let _ = view.set_timed_fields(key, words().flat_map(|word| [word, b"v"]), time);
+            }
+            (0, _) => drop(view.change_fields(key, "HDEL", words(), words(), |hash, rules| {
+                let gone = words().filter(|word| hash.remove(word, rules)).count();
+                (gone, gone > 0)
+            })),
+            (1, 6..20) => drop(view.push(key, end, words(), WhenAbsent::Create)),
+            (1, 20..26) => drop(view.pop(key, end, count, |_, _| ())),
+            (1, 26..30) => drop(view.set_element(key, at, texts[0].as_bytes())),
+            (1, 30..34) => {
+                let (pivot, element) = (texts[0].as_bytes(), texts[0].as_bytes());
+                let _ = view.insert_element(key, Place::Before, pivot, element);
+            }
+            (1, 34..36) => drop(view.rotate(key, End::Head, end, |_| ())),
+            (1, 36..38) => drop(view.trim(key, count, 150)),
+            (1, _) => drop(view.remove_elements(key, end, 3, texts[0].as_bytes())),
+            (2, 6..26) => drop(view.add_members(key, words())),
+            (2, _) => drop(view.remove_members(key, words())),
+            (_, 6..26) => {
+                let pairs: Vec<_> = words().map(|word| (at as f64, word)).collect();
+                let rule = |_, score| Some(score);
+                let _ = view.score_members(key, &pairs, WhenAbsent::Create, rule);
+            }
+            (_, 26..32) => drop(view.remove_ranks(key, at, count)),
+            _ => drop(view.remove_scored(key, words())),
+        }
+    });
+}
+
+#[test]
+fn large_collections_are_those_of_the_cut() {
+    for seed in 0..30 {
+        let fixture = Fixture::with_segments(1 << 16, 4096);
+        let keyspace = &fixture.keyspace;
+        let few = Limits {
+            list: ListLimit(16),
+            hash_entries: 8,
+            set_integers: 8,
+            set_entries: 8,
+            sorted_set_entries: 8,
+            ..Limits::default()
+        };
+        keyspace.set_collection_limits(few);
+        let mut random = Prng::new(seed);
+        for _ in 0..random.below(1_500) {
+            change_large(keyspace, &mut random);
+        }
+        keyspace.drop_retired();
+        let (expected, used) = (Access::free(keyspace).digest(), keyspace.used_memory());
+        let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        let mut file = File::begin();
+        let (mut at, rate) = (NOW, random.below(6));
+        let changes_at = [0, random.below(40)][random.below(2) as usize];
+        let mut steps = 0;
+        take_rest(snapshot, &mut file, || {
+            steps += 1;
+            for _ in 0..if steps > changes_at { random.below(rate + 1) } else { 0 } {
+                change_large(keyspace, &mut random);
+            }
+            if rate > 0 && random.one_in(200) {
+                Access::free(keyspace).swap_databases(DB0, DB1, NOW).unwrap();
+            }
+            if rate > 0 && random.one_in(100) {
+                at = later(random.below(200) as i64);
+                for shard in keyspace.shard_indexes() {
+                    keyspace.expire_step(shard, at, 100);
+                }
+            }
+        });
+        assert_eq!(file.digest(), expected, "seed {seed}");
+        if rate == 0 {
+            keyspace.drop_retired();
+            assert_eq!(keyspace.used_memory(), used, "seed {seed}: all was given back");
+        }
+    }
+}
+
+/// Makes a hash, a list, a set and a sorted set of some thousand parts each.
+fn make_large(fixture: &Fixture) {
+    for number in 0..4_000 {
+        let text = format!("a part of a collection, number {number}");
+        let part = text.as_bytes();
+        let one = || std::iter::once(part);
+        fixture
+            .write("hash", NOW, |view, key| view.set_fields(key, [part; 2].into_iter()))
+            .unwrap();
+        fixture.write("set", NOW, |view, key| view.add_members(key, one())).unwrap();
+        let push = |view: &mut WriteView<'_>, key: &Key<'_>| {
+            view.push(key, End::Tail, one(), WhenAbsent::Create)
+        };
+        fixture.write("list", NOW, push).unwrap();
+        let score = |view: &mut WriteView<'_>, key: &Key<'_>| {
+            let pairs = [(f64::from(number), part)];
+            view.score_members(key, &pairs, WhenAbsent::Create, |_, score| Some(score)).map(drop)
+        };
+        fixture.write("sorted set", NOW, score).unwrap();
+    }
+}
+
+const LARGE: [&str; 4] = ["hash", "set", "list", "sorted set"];
+
+#[test]
+fn a_snapshot_that_ends_early_forgets_large_collections() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    make_large(&fixture);
+    let (expected, used) = (Access::free(keyspace).digest(), keyspace.used_memory());
+    for deletes in [false, true] {
+        let mut snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        for _ in 0..20 {
+            drop(snapshot.step(|| true).unwrap());
+        }
+        assert!(keyspace.used_memory() > used, "a walk has begun");
+        for key in LARGE.into_iter().filter(|_| deletes) {
+            fixture.write(key, NOW, |view, key| view.remove(key));
+        }
+        drop(snapshot);
+        if deletes {
+            keyspace.drop_retired();
+            assert!(keyspace.used_memory() < used / 2, "what was deleted is free");
+            make_large(&fixture);
+        } else {
+            assert_eq!(keyspace.used_memory(), used);
+        }
+        let mut file = File::begin();
+        let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        take_rest(snapshot, &mut file, || {});
+        assert_eq!(file.digest(), expected);
+    }
+}
+
+#[test]
+fn what_changes_of_large_collections_give_is_bounded_and_counted() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    make_large(&fixture);
+    let used = keyspace.used_memory();
+    let options = SnapshotOptions { queued_bytes_max: 20_000, ..OPTIONS };
+    for empty in LARGE {
+        let mut snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
+        let mut rest = 4_000;
+        while rest > 0 {
+            rest -= 1;
+            let text = format!("a part of a collection, number {rest}");
+            let one = || std::iter::once(text.as_bytes());
+            fixture.write(empty, NOW, |view, key| match empty {
+                "hash" => view.set_fields(key, [text.as_bytes(), b"another"].into_iter()).unwrap(),
+                "set" => view.remove_members(key, one()).unwrap(),
+                "list" => usize::from(view.set_element(key, rest, b"another").unwrap()),
+                _ => view.remove_scored(key, one()).unwrap(),
+            });
+        }
+        let queued = snapshot.queued_bytes();
+        assert!((20_000..60_000).contains(&queued), "{empty}: {queued}");
+        assert!(matches!(snapshot.step(|| true), Err(SnapshotEnd::Overflow)), "{empty}");
+        drop(snapshot);
+        keyspace.drop_retired();
+        assert!(keyspace.used_memory() <= used, "{empty}");
+        let mut file = File::begin();
+        let expected = Access::free(keyspace).digest();
+        let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        take_rest(snapshot, &mut file, || {});
+        assert_eq!(file.digest(), expected, "{empty}");
+    }
+}
+
+#[test]
+fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    make_large(&fixture);
+    let mut snapshot = fixture.keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+    // What changes first gives no more than what it changes.
+    for (count, key) in LARGE.into_iter().enumerate() {
+        let before = snapshot.queued_bytes();
+        let part = b"a part of a collection, number 7";
+        fixture.write(key, NOW, |view, key| match count {
+            0 => view.set_fields(key, [&part[..], b"another"].into_iter()).unwrap(),
+            1 => view.remove_members(key, std::iter::once(&part[..])).unwrap(),
+            2 => usize::from(view.set_element(key, 7, b"another").unwrap()),
+            _ => view.remove_scored(key, std::iter::once(&part[..])).unwrap(),
+        });
+        let given = snapshot.queued_bytes() - before;
+        assert!(given < 10_000, "{key}: {given}");
+    }
+    while let Some(batch) = snapshot.step(|| true).unwrap() {
+        for piece in &batch.pieces {
+            let bytes = match &piece.content {
+                SnapshotContent::Encoded(bytes)
+                | SnapshotContent::Begin(bytes)
+                | SnapshotContent::Parts(_, bytes) => bytes.len(),
+                SnapshotContent::Held(_) => 0,
+            };
+            assert!(bytes < 10_000, "{bytes}");
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 
 use base::{DatabaseIndex, UnixMs};
+use collections::{WalkKind, walk_parts};
 use crc::{Digest, Table};
 
 use crate::encode::{Stored, put_value};
 use crate::lzf::Compressor;
 use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
 use crate::writer::Writer;
+use crate::{container, kind};
 
 use super::{GRACE_FIELD, ITEM_FIELD, mark};
 
@@ -130,6 +132,13 @@ impl<W: Write> FileWriter<W> {
     }
 }
 
+fn put_expiry(expires_at: Option<UnixMs>, out: &mut Vec<u8>) {
+    if let Some(at) = expires_at {
+        out.push(mark::EXPIRES_AT_MS);
+        out.extend_from_slice(&at.0.to_le_bytes());
+    }
+}
+
 /// Makes the bytes of entries; keeps its memory from one to the next.
 pub struct EntryEncoder {
     version: Version,
@@ -153,13 +162,54 @@ impl EntryEncoder {
         value: Stored<'_>,
         out: &mut Vec<u8>,
     ) {
-        if let Some(at) = expires_at {
-            out.push(mark::EXPIRES_AT_MS);
-            out.extend_from_slice(&at.0.to_le_bytes());
+        put_expiry(expires_at, out);
+        put_value(value, &mut self.writer(Some(key), out));
+    }
+
+    /// Appends the begin of the entry of `key`, whose value is `count` fields, members or listpacks
+    /// that [`EntryEncoder::put_parts`] appends.
+    ///
+    /// # Panics
+    /// When a list is not written as listpacks in the encoder's version.
+    pub fn begin_parts(
+        &mut self,
+        key: &[u8],
+        expires_at: Option<UnixMs>,
+        (kind, count): (WalkKind, usize),
+        out: &mut Vec<u8>,
+    ) {
+        put_expiry(expires_at, out);
+        let mut writer = self.writer(Some(key), out);
+        writer.kind(match kind {
+            WalkKind::List => {
+                assert!(writer.version.has_listpacks(), "the caller knows the version");
+                kind::LIST_LISTPACKS
+            }
+            WalkKind::Set => kind::SET,
+            WalkKind::Hash => kind::HASH,
+            WalkKind::SortedSet => kind::SORTED_SET,
+        });
+        writer.length(count);
+    }
+
+    /// Appends `parts` as a walk has given them, in whole fields, members and listpacks.
+    pub fn put_parts(&mut self, kind: WalkKind, parts: &[u8], out: &mut Vec<u8>) {
+        let mut writer = self.writer(None, out);
+        let mut parts = walk_parts(parts);
+        while let Some(part) = parts.next() {
+            if kind == WalkKind::List {
+                writer.length(container::PACKED as usize);
+            }
+            writer.text(part);
+            if kind == WalkKind::SortedSet {
+                writer.out.extend_from_slice(parts.next().expect("a member has a score"));
+            }
         }
-        let writer = Writer::new(self.version, out);
+    }
+
+    fn writer<'o>(&'o mut self, key: Option<&'o [u8]>, out: &'o mut Vec<u8>) -> Writer<'o> {
         let compressor = self.compressor.as_mut();
-        put_value(value, &mut Writer { key: Some(key), compressor, ..writer });
+        Writer { key, compressor, ..Writer::new(self.version, out) }
     }
 
     /// Appends for how long the value of the entry that follows may be read as a stale one once it

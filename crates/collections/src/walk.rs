@@ -1,0 +1,286 @@
+//! A walk through a large collection as it is at one moment, in pieces, while it is changed.
+//!
+//! From its begin on the collection gives the walk what it is about to change, where the walk does
+//! not have that yet: of a table the entries of one bucket, of a list one of its listpacks. What
+//! the walk has of each is noted by how the collection was at the begin: buckets may split and
+//! merge meanwhile, and listpacks come and go. A collection that is to go, or to become compact,
+//! gives all that is left.
+//!
+//! Parts are bytes: those of each behind their number, 32 bits. A field of a hash comes before its
+//! value, a member of a sorted set before its score; a part of a list is a listpack.
+//!
+//! *Not here*: streams, and hashes with fields that expire, through which nobody walks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::collection::{Collection, CollectionView};
+
+/// What the parts of a walk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkKind {
+    /// Listpacks, in order.
+    List,
+    /// Members, in any order.
+    Set,
+    /// Fields, each with its value, in any order.
+    Hash,
+    /// Members, each with its score, in any order.
+    SortedSet,
+}
+
+/// Told by how many bytes of memory what changes gave to a walk has grown; returns whether the walk
+/// wants more, or is given up.
+pub type KeptGrowth = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// A walk. It does not borrow the collection, which may be changed between two steps.
+pub struct Walk {
+    keeper: Arc<Keeper>,
+    memory_bytes: u64,
+}
+
+/// What a walk and its collection share.
+pub(crate) struct Keeper {
+    kept: Mutex<Kept>,
+    growth: KeptGrowth,
+}
+
+/// What changes gave to a walk.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Of a table.
+    pub parts: Vec<u8>,
+    /// Of a list: listpacks by their numbers at the begin.
+    packs: BTreeMap<u32, Vec<u8>>,
+    /// The bytes of those.
+    pack_bytes: usize,
+    /// The number of the listpack that is next.
+    pub next_pack: u32,
+    /// Nothing that the walk needs is left in the collection.
+    pub is_whole: bool,
+    /// Nobody wants the walk any more, and nothing more is kept for it.
+    is_given_up: bool,
+}
+
+/// A structure through which a walk leads.
+pub(crate) trait Walked {
+    /// Begins a walk, in place of any other; returns the bytes of memory that it takes.
+    fn begin(&mut self, keeper: Arc<Keeper>) -> u64;
+
+    /// Returns what it shares with the walk that goes on, if one does.
+    fn keeper(&self) -> Option<&Arc<Keeper>>;
+
+    /// Appends some more parts to `out`, until there is none or `is_due`, which is asked after
+    /// each few; returns whether there is none left.
+    fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool;
+
+    /// Gives the walk that goes on, if one does, all that it does not have yet.
+    fn keep_rest(&mut self);
+
+    /// Ends the walk.
+    fn end(&mut self);
+}
+
+/// The place of a walk in the structure that it leads through. A copy of that has none.
+pub(crate) struct WalkPlace<W>(pub Option<Box<W>>);
+
+impl<W> Default for WalkPlace<W> {
+    fn default() -> WalkPlace<W> {
+        WalkPlace(None)
+    }
+}
+
+impl<W> fmt::Debug for WalkPlace<W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "WalkPlace({})", self.0.is_some())
+    }
+}
+
+impl<W> Clone for WalkPlace<W> {
+    fn clone(&self) -> WalkPlace<W> {
+        WalkPlace(None)
+    }
+}
+
+impl Collection {
+    /// Begins a walk through the parts that there are now. The walk is told by `growth` of what
+    /// changes give to it.
+    ///
+    /// # Panics
+    /// When [`CollectionView::walk_form`] returns none.
+    pub fn begin_walk(&mut self, growth: KeptGrowth) -> Walk {
+        let keeper = Arc::new(Keeper { kept: Mutex::default(), growth });
+        let walked = self.walked().expect("the caller has asked for its form");
+        let memory_bytes = walked.begin(Arc::clone(&keeper));
+        Walk { keeper, memory_bytes }
+    }
+
+    /// Returns whether a walk goes on.
+    pub fn is_walked(&mut self) -> bool {
+        self.walked().is_some_and(|walked| walked.keeper().is_some())
+    }
+
+    /// Gives the walk that goes on, if one does, all that it does not have yet.
+    pub fn keep_rest(&mut self) {
+        if let Some(walked) = self.walked() {
+            walked.keep_rest();
+        }
+    }
+
+    /// Ends the walk that goes on, if one does.
+    pub fn end_walk(&mut self) {
+        if let Some(walked) = self.walked() {
+            walked.end();
+        }
+    }
+
+    fn walked(&mut self) -> Option<&mut dyn Walked> {
+        match self {
+            Collection::List(list) => list.walked(),
+            Collection::Set(set) => set.walked(),
+            Collection::Hash(hash) => hash.walked(),
+            Collection::SortedSet(set) => set.walked(),
+            Collection::Stream(_) => None,
+        }
+    }
+}
+
+impl CollectionView<'_> {
+    /// Returns what a walk would give and of how many fields, members or listpacks; none where
+    /// nobody can walk: through what is compact, through a stream, and through a hash with fields
+    /// that expire.
+    pub fn walk_form(self) -> Option<(WalkKind, usize)> {
+        match self {
+            _ if self.compact().is_some() => None,
+            CollectionView::List(list) => Some((WalkKind::List, list.packs().len())),
+            CollectionView::Set(set) => Some((WalkKind::Set, set.len())),
+            CollectionView::Hash(hash) if hash.is_timed() => None,
+            CollectionView::Hash(hash) => Some((WalkKind::Hash, hash.len())),
+            CollectionView::SortedSet(set) => Some((WalkKind::SortedSet, set.len())),
+            CollectionView::Stream(_) => None,
+        }
+    }
+}
+
+impl Walk {
+    /// Returns whether all that is left was given to it: the collection need not be there any more.
+    pub fn is_whole(&self) -> bool {
+        self.keeper.kept().is_whole
+    }
+
+    /// Returns the bytes of memory that it takes, without what changes gave to it.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// Returns the bytes of memory of what changes gave to it, as `growth` was told of them.
+    pub fn kept_bytes(&self) -> u64 {
+        let kept = self.keeper.kept();
+        (kept.parts.capacity() + kept.pack_bytes) as u64
+    }
+
+    /// Returns whether it leads through `collection`, which is walked.
+    pub fn is_of(&self, collection: &mut Collection) -> bool {
+        let walked = collection.walked().and_then(|walked| walked.keeper());
+        walked.is_some_and(|keeper| Arc::ptr_eq(keeper, &self.keeper))
+    }
+
+    /// Goes on through `collection`, which may be none once the walk [is whole](Walk::is_whole);
+    /// hands `give` some more parts and returns whether there is none left. Stops after a few
+    /// once `is_due`. A walk that is given up gives nothing and never ends.
+    pub fn step(
+        &mut self,
+        collection: Option<&mut Collection>,
+        is_due: &mut dyn FnMut() -> bool,
+        give: &mut dyn FnMut(Vec<u8>),
+    ) -> bool {
+        if self.keeper.kept().is_given_up {
+            return false;
+        }
+        let mut out = Vec::new();
+        let is_done = if self.is_whole() {
+            self.keeper.kept().put_packs(is_due, &mut out)
+        } else {
+            let walked = collection.and_then(Collection::walked);
+            walked.expect("what is not whole is in the collection").step(is_due, &mut out)
+        };
+        let kept = std::mem::take(&mut self.keeper.kept().parts);
+        [kept, out].into_iter().filter(|parts| !parts.is_empty()).for_each(give);
+        is_done
+    }
+}
+
+impl Keeper {
+    pub fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().expect("no holder of what was kept panics")
+    }
+
+    /// Has `put` append parts of a table to what is kept.
+    pub fn keep_parts(&self, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut kept = self.kept();
+        if kept.is_given_up {
+            return;
+        }
+        let before = kept.parts.capacity();
+        put(&mut kept.parts);
+        let grown = kept.parts.capacity() - before;
+        kept.is_given_up = !(self.growth)(grown as u64);
+    }
+
+    /// Keeps listpack `number` of a list.
+    pub fn keep_pack(&self, number: u32, pack: &[u8]) {
+        let mut kept = self.kept();
+        if kept.is_given_up {
+            return;
+        }
+        let copy = pack.to_vec();
+        let grown = copy.capacity();
+        kept.pack_bytes += grown;
+        kept.packs.insert(number, copy);
+        kept.is_given_up = !(self.growth)(grown as u64);
+    }
+}
+
+impl Kept {
+    /// Takes listpack `number`, if it was kept.
+    pub fn take_pack(&mut self, number: u32) -> Option<Vec<u8>> {
+        let pack = self.packs.remove(&number)?;
+        self.pack_bytes -= pack.capacity();
+        Some(pack)
+    }
+
+    /// Returns whether listpacks are kept.
+    pub fn has_packs(&self) -> bool {
+        !self.packs.is_empty()
+    }
+
+    /// Appends the listpacks that were kept to `out`, from the next on; returns whether all were.
+    fn put_packs(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
+        while let Some(pack) = self.take_pack(self.next_pack) {
+            put_part(&pack, out);
+            self.next_pack += 1;
+            if is_due() {
+                break;
+            }
+        }
+        self.packs.is_empty()
+    }
+}
+
+/// Appends a part to `out`.
+pub(crate) fn put_part(part: &[u8], out: &mut Vec<u8>) {
+    let length = u32::try_from(part.len()).expect("a part is at most ELEMENT_BYTES_MAX");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(part);
+}
+
+/// Returns the parts that `bytes` are, which a walk has given.
+pub fn walk_parts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (part, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
+        bytes = rest;
+        Some(part)
+    })
+}
