@@ -9,5 +9,5 @@ mod drop_in;
 mod durable;
 mod hostile;
 mod interop;
-mod memcached;
+pub mod memcached;
 mod victims;

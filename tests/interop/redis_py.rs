@@ -1,21 +1,8 @@
 //! redis-py, in the version that `requirements.txt` names.
 
-use std::path::PathBuf;
-
 use harness::{Kind, Launch, command, forebay, run};
 
-/// Returns the Python interpreter that has redis-py: `FOREBAY_PYTHON`, or the one that
-/// `cargo xtask setup` installs under the target folder.
-fn python() -> PathBuf {
-    if let Some(path) = std::env::var_os("FOREBAY_PYTHON") {
-        return PathBuf::from(path);
-    }
-    let test = std::env::current_exe().expect("a program knows its path");
-    let target = test.ancestors().nth(3).expect("tests lie in target/<profile>/deps");
-    let python = target.join("venv/bin/python");
-    assert!(python.exists(), "{} is absent: run `cargo xtask setup`", python.display());
-    python
-}
+use super::python;
 
 /// Runs the Python file `name` beside this one on a server of `kind`.
 fn check(kind: Kind, name: &str) {

@@ -314,7 +314,9 @@ impl Caches {
         let (mut spec, options) = match contender {
             "memcached" => {
                 let mib = (limit >> 20).to_string();
-                (self.memcached.clone(), vec!["-m".into(), mib, "-I".into(), "2m".into()])
+                // Without -u it refuses to run as root; others are not asked.
+                let options = ["-m", &mib, "-I", "2m", "-u", "root"].map(str::to_owned);
+                (self.memcached.clone(), options.to_vec())
             }
             "adaptive" | "allkeys-lru" | "allkeys-lfu" => {
                 let spec = match contender {

@@ -2,11 +2,17 @@
 //!
 //! Source: memcached 1.6.18, `util.c`.
 
-/// Returns the time to live, or the time, that `text` is, as `safe_strtol` reads it.
+/// Returns the time to live, the time, or the length that `text` is, as `safe_strtol` reads it: a
+/// number of 64 bits, of which the lower 32 count. libmemcached writes -1 as 4294967295.
 pub fn parse_exptime(text: &[u8]) -> Option<i32> {
     let (magnitude, is_negative) = digits(text)?;
-    let signed = i64::try_from(magnitude?).ok()?;
-    i32::try_from(if is_negative { -signed } else { signed }).ok()
+    let magnitude = magnitude?;
+    let signed = if is_negative {
+        0i64.checked_sub_unsigned(magnitude)?
+    } else {
+        i64::try_from(magnitude).ok()?
+    };
+    Some(signed as i32)
 }
 
 /// Returns the flags that `text` are, as `safe_strtoul` reads them: what is above 32 bits is cut.
@@ -87,7 +93,12 @@ mod tests {
             ("+7", Some(7)),
             (" 7 x", Some(7)),
             ("2147483647", Some(i32::MAX)),
-            ("2147483648", None),
+            ("2147483648", Some(i32::MIN)),
+            ("4294967295", Some(-1)),
+            ("9223372036854775807", Some(-1)),
+            ("9223372036854775808", None),
+            ("-9223372036854775808", Some(0)),
+            ("-9223372036854775809", None),
             ("99999999999999999999", None),
             ("7x", None),
             ("", None),

@@ -19,6 +19,8 @@ const TOOLS: &[Tool] = &[
     Tool { probe: &["redis-server", "--version"], package: "redis-server" },
     Tool { probe: &["redis-cli", "--version"], package: "redis-tools" },
     Tool { probe: &["redis-benchmark", "--version"], package: "redis-tools" },
+    Tool { probe: &["memcached", "--version"], package: "memcached" },
+    Tool { probe: &["memccapable", "--version"], package: "libmemcached-tools" },
     Tool { probe: &["python3", "-c", "import ensurepip, venv"], package: "python3-venv" },
 ];
 
@@ -116,7 +118,7 @@ struct PythonEnvironment {
 const OF_TESTS: PythonEnvironment = PythonEnvironment {
     folder: "venv",
     requirements: "tests/requirements.txt",
-    probe: "import redis",
+    probe: "import redis, pymemcache, pylibmc, django",
 };
 /// That in which the Python package is built, installed and tested.
 const OF_PACKAGE: PythonEnvironment = PythonEnvironment {

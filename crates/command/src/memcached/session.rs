@@ -107,9 +107,8 @@ const FIGURES: &[(&str, &str)] = &[
     ("reclaimed", "expired_keys"),
 ];
 
-/// The commands whose calls are counted, and how `stats` calls the count.
+/// The commands whose calls are counted, and how `stats` calls the count; lookups are counted by key.
 const CALLS: &[(&str, &[&str])] = &[
-    ("cmd_get", &["get", "gets", "mg"]),
     ("cmd_set", &["set", "add", "replace", "append", "prepend", "cas", "ms"]),
     ("cmd_flush", &["flush_all"]),
     ("cmd_touch", &["touch", "gat", "gats"]),
@@ -129,8 +128,12 @@ fn stats(
             return Ok(Next::Done);
         }
         _ if args.at(1) == b"settings" => settings(cx, reply),
-        // Slabs, LRUs of classes and what else memcached is made of are not here.
-        _ => {}
+        // What memcached is made of is not here.
+        _ if [b"items".as_slice(), b"slabs", b"sizes", b"conns"].contains(&args.at(1)) => {}
+        _ => {
+            reply.raw(b"ERROR\r\n");
+            return Ok(Next::Done);
+        }
     }
     reply.raw(b"END\r\n");
     Ok(Next::Done)
@@ -146,6 +149,9 @@ fn general(cx: &SessionContext<'_>, reply: &mut Reply<'_>) {
     for (name, field) in FIGURES {
         stat(name, fields.get(field).copied().unwrap_or("0"));
     }
+    let lookups = ["keyspace_hits", "keyspace_misses"].map(|field| fields.get(field));
+    let lookups = lookups.iter().flatten().filter_map(|count| count.parse::<u64>().ok());
+    stat("cmd_get", &lookups.sum::<u64>().to_string());
     for (name, commands) in CALLS {
         let calls = |command: &&str| -> Option<u64> {
             let line = fields.get(&*format!("cmdstat_memcached|{command}"))?;
