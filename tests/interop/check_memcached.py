@@ -1,4 +1,4 @@
-"""What people do with pymemcache, pylibmc and Django's caches, done to the server at the port given."""
+"""What people do with pymemcache, pylibmc and Django, done to the server at the port given."""
 
 import contextlib
 import sys
@@ -130,7 +130,7 @@ def check_pylibmc() -> None:
     client = pylibmc.Client([f"127.0.0.1:{PORT}"], behaviors={"cas": True, "tcp_nodelay": True})
     key = name()
     assert client.get(key) is None
-    value = {"numbers": [1, 2.5], "text": "größer", "bytes": b"\0\r\n"}
+    value = {"numbers": [1, 2.5], "text": "gr\u00f6\u00dfer", "bytes": b"\0\r\n"}
     assert client.set(key, value, time=1000) and client.get(key) == value
     assert not client.add(key, 1) and client.replace(key, 41)
     assert client.incr(key) == 42 and client.decr(key, 2) == 40

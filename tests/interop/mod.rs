@@ -33,8 +33,8 @@ fn urls(server: &Server, query: &str) -> [String; 3] {
     ]
 }
 
-/// Returns the Python interpreter that has the packages of `requirements.txt`: `FOREBAY_PYTHON`, or the one that
-/// `cargo xtask setup` installs under the target folder.
+/// Returns the Python interpreter that has the packages of `requirements.txt`: `FOREBAY_PYTHON`, or
+/// the one that `cargo xtask setup` installs under the target folder.
 fn python() -> PathBuf {
     if let Some(path) = std::env::var_os("FOREBAY_PYTHON") {
         return PathBuf::from(path);

@@ -107,7 +107,8 @@ const FIGURES: &[(&str, &str)] = &[
     ("reclaimed", "expired_keys"),
 ];
 
-/// The commands whose calls are counted, and how `stats` calls the count; lookups are counted by key.
+/// The commands whose calls are counted, and how `stats` calls the count. Lookups are not among
+/// them: they are counted by key.
 const CALLS: &[(&str, &[&str])] = &[
     ("cmd_set", &["set", "add", "replace", "append", "prepend", "cas", "ms"]),
     ("cmd_flush", &["flush_all"]),
