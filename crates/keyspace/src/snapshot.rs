@@ -49,7 +49,8 @@ pub struct SnapshotOptions {
     pub version: Version,
     /// Whether values are compressed.
     pub compresses: bool,
-    /// What writes may leave to it, in bytes: it ends where more is there already.
+    /// What writes may leave to it, in bytes, and as much again of collections that were deleted:
+    /// it ends where more is there already.
     pub queued_bytes_max: u64,
     /// The bytes of the largest collection that is encoded at once.
     pub whole_bytes_max: u64,
@@ -131,6 +132,8 @@ struct SnapshotState {
     options: SnapshotOptions,
     /// What was left to it and not taken yet, in bytes.
     queued_bytes: AtomicU64,
+    /// The bytes of the large collections that were deleted and are kept for it.
+    owned_bytes: AtomicU64,
     was_flushed: AtomicBool,
     has_overflowed: AtomicBool,
     /// Whether entries say for how long they have not been used.
@@ -158,8 +161,10 @@ struct LargeWalk {
     begin: Option<Vec<u8>>,
     place: LargePlace,
     walk: Walk,
-    /// The bytes that are charged for it, without those that changes gave.
+    /// The bytes that are charged for it, without those that changes gave and its own.
     bytes: u64,
+    /// Its own, once it was deleted.
+    owned_bytes: u64,
 }
 
 /// Where a large collection is.
@@ -223,6 +228,7 @@ impl Keyspace {
             account: Arc::clone(&self.account),
             options,
             queued_bytes: AtomicU64::new(0),
+            owned_bytes: AtomicU64::new(0),
             was_flushed: AtomicBool::new(false),
             has_overflowed: AtomicBool::new(false),
             tells_idle: policy.dates_uses(),
@@ -255,9 +261,11 @@ impl Snapshot<'_> {
         &self.counts
     }
 
-    /// Returns what writes have left to it and nobody has taken, in bytes.
+    /// Returns what writes have left to it and nobody has taken, in bytes, deleted collections
+    /// among it.
     pub fn queued_bytes(&self) -> u64 {
-        self.shared.queued_bytes.load(Ordering::Relaxed)
+        let SnapshotState { queued_bytes, owned_bytes, .. } = &*self.shared;
+        queued_bytes.load(Ordering::Relaxed) + owned_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns some more of the entries; `None` once all were returned. A shard is locked until
@@ -460,17 +468,29 @@ impl ShardSnapshot {
             place,
             walk,
             bytes,
+            owned_bytes: 0,
         });
     }
 
-    /// Keeps `collection`, which was deleted, until it was gone through; returns it unless it is
-    /// one that this snapshot has yet to go through.
+    /// Keeps `collection`, which was deleted, until it was gone through; returns it where this
+    /// snapshot has it already, and where it ends, as too much is kept: memory that nobody gets
+    /// back would have eviction go on until no key is left.
     fn adopt(&mut self, mut collection: Collection) -> Option<Collection> {
-        let large = self.large.iter_mut().find(|large| large.walk.is_of(&mut collection));
-        let Some(large) = large else { return Some(collection) };
+        let position = self.large.iter().position(|large| large.walk.is_of(&mut collection));
+        let Some(position) = position else { return Some(collection) };
+        let shared = &self.shared;
+        if shared.owned_bytes.load(Ordering::Relaxed) > shared.options.queued_bytes_max {
+            shared.has_overflowed.store(true, Ordering::Relaxed);
+        }
+        if shared.check().is_err() {
+            drop(self.large.remove(position));
+            return Some(collection);
+        }
         let bytes = collection.memory_bytes();
-        large.bytes += bytes;
-        self.shared.account.charge(bytes);
+        shared.owned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        shared.account.charge(bytes);
+        let large = &mut self.large[position];
+        large.owned_bytes = bytes;
         large.place = LargePlace::Owned(Box::new(collection));
         None
     }
@@ -564,7 +584,9 @@ impl LargeWalk {
         self.shared.discharge(given);
         batch.bytes += bytes;
         if is_done {
-            batch.bytes += std::mem::take(&mut self.bytes);
+            let owned = std::mem::take(&mut self.owned_bytes);
+            self.shared.owned_bytes.fetch_sub(owned, Ordering::Relaxed);
+            batch.bytes += std::mem::take(&mut self.bytes) + owned;
             if let LargePlace::Owned(collection) =
                 std::mem::replace(&mut self.place, LargePlace::Gone)
             {
@@ -589,7 +611,8 @@ impl Drop for LargeWalk {
     fn drop(&mut self) {
         let kept = self.walk.kept_bytes();
         self.shared.queued_bytes.fetch_sub(kept, Ordering::Relaxed);
-        self.shared.discharge(self.bytes + kept);
+        self.shared.owned_bytes.fetch_sub(self.owned_bytes, Ordering::Relaxed);
+        self.shared.discharge(self.bytes + self.owned_bytes + kept);
     }
 }
 

@@ -364,7 +364,8 @@ fn what_changes_of_large_collections_give_is_bounded_and_counted() {
     for empty in LARGE {
         let mut snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
         let mut rest = 4_000;
-        while rest > 0 {
+        // One is left: with the last the key would go, and what the snapshot keeps of it.
+        while rest > 1 {
             rest -= 1;
             let text = format!("a part of a collection, number {rest}");
             let one = || std::iter::once(text.as_bytes());
@@ -387,6 +388,60 @@ fn what_changes_of_large_collections_give_is_bounded_and_counted() {
         take_rest(snapshot, &mut file, || {});
         assert_eq!(file.digest(), expected, "{empty}");
     }
+}
+
+/// Adds the members `numbers`, of 100 bytes each, to the set `key`.
+fn fill_set(fixture: &Fixture, key: &str, numbers: std::ops::Range<u32>) {
+    let members: Vec<String> = numbers.map(|number| format!("{number:0100}")).collect();
+    let members = || members.iter().map(String::as_bytes);
+    fixture.write(key, NOW, |view, key| view.add_members(key, members())).unwrap();
+}
+
+#[test]
+fn what_is_deleted_counts_among_what_waits_until_the_snapshot_has_it() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    let names: Vec<String> = (0..100).map(|number| format!("set {number}")).collect();
+    names.iter().for_each(|name| fill_set(&fixture, name, 0..500));
+    let used = keyspace.used_memory();
+    let most = used / 10;
+    let options = SnapshotOptions { queued_bytes_max: most, ..OPTIONS };
+    let mut snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
+    for name in &names[..5] {
+        fixture.write(name, NOW, |view, key| view.remove(key));
+    }
+    keyspace.drop_retired();
+    assert!(snapshot.queued_bytes() > used / 25, "{}", snapshot.queued_bytes());
+    assert!(keyspace.used_memory() > used * 9 / 10, "it is there for the snapshot");
+    drop(snapshot.step(|| true).unwrap());
+    for name in &names[5..] {
+        fixture.write(name, NOW, |view, key| view.remove(key));
+    }
+    keyspace.drop_retired();
+    assert!(keyspace.used_memory() < used / 5, "{} of {used}", keyspace.used_memory());
+    assert!(matches!(snapshot.step(|| true), Err(SnapshotEnd::Overflow)));
+    drop(snapshot);
+    keyspace.drop_retired();
+    assert!(keyspace.used_memory() < used / 20);
+}
+
+#[test]
+fn eviction_does_not_empty_the_keyspace_for_a_snapshot() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    keyspace.set_eviction_policy(crate::EvictionPolicy::ALLKEYS_RANDOM);
+    (0..400).for_each(|number| fill_set(&fixture, &format!("set {number}"), 0..500));
+    let used = keyspace.used_memory();
+    keyspace.set_maxmemory(used - 100_000);
+    let options = SnapshotOptions { queued_bytes_max: used / 20, ..OPTIONS };
+    let snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
+    let mut random = Prng::new(1);
+    for _ in 0..100 {
+        let _ = keyspace.repay(&mut crate::SweepContext::new(NOW, &mut random));
+    }
+    drop(snapshot);
+    let keys = keyspace.counts(DB0).keys;
+    assert!(keys > 300, "{keys} of 400 keys are left");
 }
 
 #[test]
