@@ -228,16 +228,19 @@ impl Keeper {
         kept.is_given_up = !(self.growth)(grown as u64);
     }
 
-    /// Keeps listpack `number` of a list.
-    pub fn keep_pack(&self, number: u32, pack: &[u8]) {
+    /// Keeps listpacks of a list, each with its number.
+    pub fn keep_packs<'p>(&self, packs: impl Iterator<Item = (u32, &'p [u8])>) {
         let mut kept = self.kept();
         if kept.is_given_up {
             return;
         }
-        let copy = pack.to_vec();
-        let grown = copy.capacity();
-        kept.pack_bytes += grown;
-        kept.packs.insert(number, copy);
+        let before = kept.pack_bytes;
+        for (number, pack) in packs {
+            let copy = pack.to_vec();
+            kept.pack_bytes += copy.capacity();
+            kept.packs.insert(number, copy);
+        }
+        let grown = kept.pack_bytes - before;
         kept.is_given_up = !(self.growth)(grown as u64);
     }
 }

@@ -352,10 +352,11 @@ impl SnapshotState {
     }
 
     /// As [`SnapshotState::queue`], of what a change of a large collection gave; returns whether it
-    /// may give more.
+    /// may give more: not where too much was there before, as for keys.
     fn queue_parts(&self, bytes: u64) -> bool {
+        let before = self.queued_bytes.load(Ordering::Relaxed);
         self.queue(bytes);
-        let has_room = self.queued_bytes.load(Ordering::Relaxed) <= self.options.queued_bytes_max;
+        let has_room = before <= self.options.queued_bytes_max;
         if !has_room {
             self.has_overflowed.store(true, Ordering::Relaxed);
         }

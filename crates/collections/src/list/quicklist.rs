@@ -355,7 +355,7 @@ impl ListWalk {
     fn keep(&mut self, index: usize, node: &Node) {
         let number = std::mem::replace(&mut self.numbers[index], TAKEN);
         if number != TAKEN {
-            self.keeper.keep_pack(number, node.pack.bytes());
+            self.keeper.keep_packs(std::iter::once((number, node.pack.bytes())));
         }
     }
 }
@@ -401,10 +401,10 @@ impl Walked for Quicklist {
     }
 
     fn keep_rest(&mut self) {
-        let Some(mut walk) = self.walk.0.take() else { return };
-        for (index, node) in self.nodes.iter().enumerate() {
-            walk.keep(index, node);
-        }
+        let Some(walk) = self.walk.0.take() else { return };
+        let packs = walk.numbers.iter().zip(&self.nodes);
+        let left = packs.filter(|(number, _)| **number != TAKEN);
+        walk.keeper.keep_packs(left.map(|(number, node)| (*number, node.pack.bytes())));
         walk.keeper.kept().is_whole = true;
     }
 

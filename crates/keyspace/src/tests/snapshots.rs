@@ -445,6 +445,25 @@ fn eviction_does_not_empty_the_keyspace_for_a_snapshot() {
 }
 
 #[test]
+fn a_large_collection_that_moves_may_pass_the_bound_by_its_own_length() {
+    for key in LARGE {
+        let fixture = Fixture::with_segments(1 << 16, 4096);
+        let keyspace = &fixture.keyspace;
+        make_large(&fixture);
+        let expected = Access::free(keyspace).digest();
+        let options = SnapshotOptions { queued_bytes_max: 20_000, ..OPTIONS };
+        let snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
+        let renamed =
+            |view: &mut WriteView<'_>, [key, other]: [&Key<'_>; 2]| view.rename(key, other);
+        assert!(with_view(keyspace, [key, "another"], DB0, renamed).unwrap());
+        assert!(snapshot.queued_bytes() > 100_000, "{key}");
+        let mut file = File::begin();
+        take_rest(snapshot, &mut file, || {});
+        assert_eq!(file.digest(), expected, "{key}");
+    }
+}
+
+#[test]
 fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
     let fixture = Fixture::with_segments(1 << 16, 4096);
     make_large(&fixture);
