@@ -477,6 +477,9 @@ impl ShardSnapshot {
     /// snapshot has it already, and where it ends, as too much is kept: memory that nobody gets
     /// back would have eviction go on until no key is left.
     fn adopt(&mut self, mut collection: Collection) -> Option<Collection> {
+        if !collection.is_walked() {
+            return Some(collection);
+        }
         let position = self.large.iter().position(|large| large.walk.is_of(&mut collection));
         let Some(position) = position else { return Some(collection) };
         let shared = &self.shared;

@@ -297,6 +297,10 @@ impl Quicklist {
                 break;
             }
             let index = if end == End::Head { step } else { node_count - 1 - step };
+            // A walk need not have what stays as it is.
+            if self.walk.0.is_some() && !self.nodes[index].pack.iter().any(|one| needle.is(one)) {
+                continue;
+            }
             removed += self.change(index, |node| {
                 let gone = remove_equal(&mut node.pack, end, needle, count - removed);
                 node.count -= gone;

@@ -481,6 +481,12 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
         let given = snapshot.queued_bytes() - before;
         assert!(given < 10_000, "{key}: {given}");
     }
+    let before = snapshot.queued_bytes();
+    let nothing = |view: &mut WriteView<'_>, key: &Key<'_>| {
+        view.remove_elements(key, End::Head, usize::MAX, b"nothing")
+    };
+    assert_eq!(fixture.write("list", NOW, nothing).unwrap(), 0);
+    assert_eq!(snapshot.queued_bytes(), before, "what stays as it is is not copied");
     while let Some(batch) = snapshot.step(|| true).unwrap() {
         for piece in &batch.pieces {
             let bytes = match &piece.content {
