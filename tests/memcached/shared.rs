@@ -357,3 +357,18 @@ fn a_reader_of_the_memory_takes_an_item_in_the_making_for_no_value() {
     assert_eq!(*loaded.expect("it is loaded"), *b"deep");
     assert_eq!(ask(&mut server.tcp(), &["GET", "lake"]), "$0\r\n\r\n");
 }
+
+#[test]
+fn who_wins_an_item_of_a_full_cache_holds_the_lease() {
+    let (server, port) = forebay(&[("maxmemory", "8mb"), ("maxmemory-policy", "allkeys-lru")]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    for first in (0..10_000).step_by(500) {
+        let set = |at| format!("set fill{at} 0 0 1000 noreply\r\n{:1000}\r\n", "");
+        assert_eq!(wire.ask((first..first + 500).map(set).collect::<String>().as_bytes()), b"");
+    }
+    for at in 0..1_000 {
+        assert_eq!(wire.ask(format!("mg lake{at} N30\r\n").as_bytes()), b"HD W\r\n");
+        let busy = ask(&mut redis, &["LGET", &format!("lake{at}")]);
+        assert!(busy.starts_with("*4\r\n+BUSY\r\n"), "lake{at}: {busy}");
+    }
+}

@@ -15,6 +15,9 @@ use crate::prelude::*;
 const READ: &str = "the decoder has read the flags";
 /// The longest lease, in milliseconds: an hour, as of LGET.
 const LEASE_MS_MAX: i64 = 3_600_000;
+/// By how much the lease beside an item may pass the memory limit: more than the lease takes, and
+/// the page that the item may have taken beyond the limit.
+const LEASE_OVERSHOOT_BYTES: u64 = 8_192;
 
 pub(super) static GET: Command = Command {
     name: "memcached|mg",
@@ -304,7 +307,13 @@ fn get_vivifying(
         is_won: cx.view.lease_ms_left(key).is_some(),
     };
     let is_new = !found.is_won;
+    let overshoot = cx.memory_policy.overshoot_bytes_max();
     if is_new {
+        if cx.prepares {
+            // A cache is full as a rule: what the lease takes is evicted before the item is made.
+            let admitted = cx.view.admit_leases(args.keys(), cx.session, overshoot);
+            admitted.map_err(|need| Unfinished::AgainAnyway(Need::Room(need)))?;
+        }
         let expiry = expiry_of(exptime_of(args, &flags, true).unwrap_or(0), now);
         cx.view.set_item(key, b"", tail, expiry)?;
         let view = cx.view.as_read();
@@ -315,8 +324,9 @@ fn get_vivifying(
             _ => LEASE_MS_MAX,
         };
         if ms > 0 {
-            // Without room for it the item alone says that the client has won.
-            let overshoot = cx.memory_policy.overshoot_bytes_max();
+            // The item may have taken what there was room for. Without any the item alone says
+            // that the client has won.
+            let overshoot = overshoot.max(LEASE_OVERSHOOT_BYTES);
             let _answer = cx.view.lease(key, cx.session, ms as u64, overshoot);
         }
     }
