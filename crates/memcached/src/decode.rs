@@ -477,7 +477,11 @@ impl<'b> Line<'b> {
     }
 
     fn meta(&mut self, verb: Verb) {
-        let flags = self.meta_flags(2, Fault::TooManyFlags);
+        let too_many = match verb {
+            Verb::MetaGet => Fault::TooManyFlags,
+            _ => Fault::TooManySetFlags,
+        };
+        let flags = self.meta_flags(2, too_many);
         let flags = flags.and_then(|flags| match verb {
             _ if flags.key_is_binary && self.has_broken_key(2) => Err(Fault::Base64),
             Verb::MetaArithmetic if !is_arithmetic(flags.mode) => Err(Fault::ArithmeticMode),

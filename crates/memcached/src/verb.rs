@@ -101,7 +101,7 @@ pub enum Fault {
     InvalidFlag,
     /// More flags than a request may have.
     TooManyFlags,
-    /// As [`Fault::TooManyFlags`], of a set.
+    /// As [`Fault::TooManyFlags`], of any other command than a retrieval.
     TooManySetFlags,
     /// The number of a flag is none.
     FlagToken,

@@ -77,6 +77,11 @@ fn lines_become_requests() {
         ("bogus\r\n\r\n", vec!["Unknown", "Unknown"]),
         ("GET / HTTP/1.1\r\n", vec!["Attack"]),
         ("\u{80}", vec!["Unknown"]),
+        (
+            "mg a c f h k l s t v N1 O q R1 T1 b C1 E1 I D1\r\n\
+             md a c f h k l s t v N1 O q R1 T1 b C1 E1 I D1\r\n",
+            vec!["TooManyFlags", "TooManySetFlags"],
+        ),
     ] {
         if input == "\u{80}" {
             assert_eq!(decode(&[0x80, 0, 1], || 3, &LIMITS), ["Binary"]);
