@@ -3,9 +3,9 @@
 import contextlib
 import sys
 import threading
-import traceback
 import uuid
 
+import checks
 import django
 import django.conf
 import django.core.cache
@@ -188,21 +188,5 @@ def check_django_caches() -> None:
         cache.close()
 
 
-def main() -> int:
-    """Runs every check and returns how many failed."""
-    checks = [check for name, check in globals().items() if name.startswith("check_")]
-    failed = 0
-    for check in checks:
-        try:
-            check()
-            print("ok    ", check.__name__)
-        except Exception:
-            failed += 1
-            print("FAILED", check.__name__)
-            traceback.print_exc(file=sys.stdout)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return min(failed, 1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(checks.run(globals()))

@@ -9,8 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
-import traceback
 
+import checks
 import redis
 import redis.asyncio
 from redis.backoff import ConstantBackoff, NoBackoff
@@ -473,23 +473,5 @@ async def check_asyncio() -> None:
                 assert len(set(found)) == 100
 
 
-def main() -> int:
-    """Runs every check and returns how many failed."""
-    checks = [check for name, check in globals().items() if name.startswith("check_")]
-    failed = 0
-    for check in checks:
-        try:
-            outcome = check()
-            if asyncio.iscoroutine(outcome):
-                asyncio.run(outcome)
-            print("ok    ", check.__name__)
-        except Exception:
-            failed += 1
-            print("FAILED", check.__name__)
-            traceback.print_exc(file=sys.stdout)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return min(failed, 1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(checks.run(globals()))

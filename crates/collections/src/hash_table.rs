@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use base::BucketWalk;
 use base::step_counters::{self, CountedStep};
 
 use crate::chunked::Chunked;
@@ -55,13 +56,9 @@ pub(crate) struct Table<E> {
     walk: WalkPlace<TableWalk>,
 }
 
-/// How far a walk is, by the buckets that there were at its begin.
+/// How far a walk is.
 struct TableWalk {
-    bucket_count: usize,
-    /// The first bucket that was not gone through.
-    next: usize,
-    /// A bit for each bucket that a change gave to the walk.
-    kept: Vec<u64>,
+    buckets: BucketWalk,
     keeper: Arc<Keeper>,
 }
 
@@ -190,9 +187,10 @@ impl<E: Entries> Table<E> {
     #[cold]
     fn keep_bucket_of(&mut self, hash: u32) {
         let mut walk = self.walk.0.take().expect("the caller has looked");
-        let bucket = bucket_of(hash, walk.bucket_count);
-        if walk.take(bucket) {
-            walk.keeper.keep_parts(|out| self.put_bucket(bucket, walk.bucket_count, out));
+        let count = walk.buckets.bucket_count() as usize;
+        let bucket = bucket_of(hash, count);
+        if walk.buckets.take(bucket as u64) {
+            walk.keeper.keep_parts(|out| self.put_bucket(bucket, count, out));
         }
         self.walk.0 = Some(walk);
     }
@@ -285,23 +283,12 @@ impl<E: Entries> Table<E> {
     }
 }
 
-impl TableWalk {
-    /// Returns whether the walk has yet to get `bucket`, and notes that it has it.
-    fn take(&mut self, bucket: usize) -> bool {
-        let (word, bit) = (&mut self.kept[bucket / 64], 1 << (bucket % 64));
-        let is_new = bucket >= self.next && *word & bit == 0;
-        *word |= bit;
-        is_new
-    }
-}
-
 impl<E: Entries> Walked for Table<E> {
     fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
-        let bucket_count = self.heads.len();
-        let kept = vec![0; bucket_count.div_ceil(64)];
-        let bytes = heap_bytes(kept.len() * size_of::<u64>());
-        self.walk.0 = Some(Box::new(TableWalk { bucket_count, next: 0, kept, keeper }));
-        bytes + heap_bytes(size_of::<TableWalk>())
+        let buckets = BucketWalk::new(self.heads.len() as u64);
+        let bytes = heap_bytes(buckets.taken_bytes()) + heap_bytes(size_of::<TableWalk>());
+        self.walk.0 = Some(Box::new(TableWalk { buckets, keeper }));
+        bytes
     }
 
     fn keeper(&self) -> Option<&Arc<Keeper>> {
@@ -310,14 +297,14 @@ impl<E: Entries> Walked for Table<E> {
 
     fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
         let Some(mut walk) = self.walk.0.take() else { return true };
-        while walk.next < walk.bucket_count {
-            if walk.next.is_multiple_of(AHEAD) {
-                self.load_ahead(walk.next);
+        let count = walk.buckets.bucket_count() as usize;
+        while let Some(bucket) = walk.buckets.advance() {
+            if bucket.is_multiple_of(AHEAD as u64) {
+                self.load_ahead(bucket as usize);
             }
-            if walk.take(walk.next) {
-                self.put_bucket(walk.next, walk.bucket_count, out);
+            if walk.buckets.take(bucket) {
+                self.put_bucket(bucket as usize, count, out);
             }
-            walk.next += 1;
             if is_due() {
                 self.walk.0 = Some(walk);
                 return false;

@@ -10,7 +10,7 @@ use arena::{AccessMark, Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
 use base::hash::SecretHasher;
 use base::number_text::IntegerText;
 use base::{Key, UnixMs};
-use effects::{Arguments, Effect, EventClass, Expiry, LastUse};
+use effects::{Effect, EventClass, Expiry, LastUse};
 
 use crate::access_mark::idle_seconds;
 use crate::encoding::encoding_of;
@@ -203,7 +203,12 @@ impl WriteView<'_> {
         let (value, _scratch) = self.read_string(key, bytes)?;
         let expiry = expires_at.map_or(Expiry::Clear, Expiry::At);
         self.set_item(key, &value, tail, expiry).map_err(RestoreError::NeedRoom)?;
-        self.writer(key).note_loaded(key, expires_at, grace_ms, last_use);
+        let mut writer = self.writer(key);
+        let mark = writer.mark_of(last_use);
+        let table = &mut writer.part().table;
+        let id = table.find(key.hash, key.bytes).expect("it was made just now");
+        table.touch(id, mark);
+        writer.add_loaded_grace(key, expires_at, grace_ms);
         Ok(true)
     }
 }
@@ -243,24 +248,28 @@ impl KeyWriter<'_> {
     }
 
     fn tell_item(&mut self, key: &Key<'_>, value: &[u8], tail: ItemTail, at: Option<UnixMs>) {
-        self.shard.published.changes.add(1);
         if self.shard.sink.is_some() {
-            self.record_item(key, value, tail, at);
+            return self.tell_sink_of_item(key, value, tail, at);
         }
-        self.notify_watchers(key, true);
+        self.changed_by(key, true, (EventClass::String, ITEM_COMMAND), std::iter::empty());
     }
 
+    /// Apart from [`KeyWriter::tell_item`], as it makes texts that nobody reads without a sink.
     #[inline(never)]
-    fn record_item(&mut self, key: &Key<'_>, value: &[u8], tail: ItemTail, at: Option<UnixMs>) {
+    fn tell_sink_of_item(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        tail: ItemTail,
+        at: Option<UnixMs>,
+    ) {
         let numbers = [u64::from(tail.flags), tail.unique].map(IntegerText::unsigned);
         let state: &[u8] = if tail.is_stale { b"STALE" } else { b"FRESH" };
         let expires_at = IntegerText::new(at.map_or(0, |at| at.0));
         let [flags, unique] = numbers.each_ref().map(IntegerText::as_bytes);
-        let arguments = [flags, unique, state, expires_at.as_bytes(), value];
-        let arguments = Arguments::Slices(&arguments);
-        let effect = Effect::Command { name: ITEM_COMMAND, key: key.bytes, arguments };
+        let arguments = [flags, unique, state, expires_at.as_bytes(), value].into_iter();
         let named = std::mem::replace(&mut self.event, "set");
-        self.record(EventClass::String, effect, |change| change);
+        self.changed_by(key, true, (EventClass::String, ITEM_COMMAND), arguments);
         self.event = named;
     }
 }

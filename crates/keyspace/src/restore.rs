@@ -122,7 +122,7 @@ impl WriteView<'_> {
         }
         let put = writer.put_restored(key, None, restored, expires_at, last_use);
         put.map_err(RestoreError::NeedRoom)?;
-        writer.note_loaded(key, expires_at, grace_ms, last_use);
+        writer.add_loaded_grace(key, expires_at, grace_ms);
         Ok(true)
     }
 
@@ -303,18 +303,13 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Notes what a file says of `key` beside its value.
-    pub(crate) fn note_loaded(
+    /// Notes for how long the value of `key`, which a file has, may be read once it has expired.
+    pub(crate) fn add_loaded_grace(
         &mut self,
         key: &Key<'_>,
         expires_at: Option<UnixMs>,
         grace_ms: u64,
-        last_use: LastUse,
     ) {
-        let mark = self.mark_of(last_use);
-        let part = self.part();
-        let id = part.table.find(key.hash, key.bytes).expect("it was made just now");
-        part.table.touch(id, mark);
         if let Some(at) = expires_at
             && grace_ms > 0
         {
@@ -323,7 +318,7 @@ impl KeyWriter<'_> {
     }
 
     /// Returns the mark of an entry that was used so.
-    fn mark_of(&self, last_use: LastUse) -> AccessMark {
+    pub(crate) fn mark_of(&self, last_use: LastUse) -> AccessMark {
         let tracking = &self.shard.published.tracking;
         let now = self.recorder.replayed_at.unwrap_or(self.now);
         match last_use {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arena::layout::home_bucket;
 use arena::{Entry, HeldValue};
-use base::{DatabaseIndex, Lsn, ShardIndex, UnixMs};
+use base::{BucketWalk, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 use collections::{Collection, Walk, WalkKind};
 use rdb::Version;
 use rdb::file::EntryEncoder;
@@ -39,8 +39,6 @@ use crate::store::Handle;
 const QUEUED_BYTES_MIN: u64 = 1 << 20;
 /// The bytes of entries from which on more of them are another piece.
 const PIECE_BYTES: usize = 32 << 10;
-/// The collection from which on nothing is compressed while its shard is locked, in bytes.
-const COMPRESSED_BYTES_MAX: u64 = 64 << 10;
 
 /// How a snapshot is taken.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +50,8 @@ pub struct SnapshotOptions {
     /// What writes may leave to it, in bytes, and as much again of collections that were deleted:
     /// it ends where more is there already.
     pub queued_bytes_max: u64,
-    /// The bytes of the largest collection that is encoded at once.
+    /// The bytes of the largest value that is compressed while its shard is locked, and of the
+    /// largest collection that is encoded at once where it can be gone through in pieces.
     pub whole_bytes_max: u64,
     /// The time.
     pub now: UnixMs,
@@ -188,27 +187,8 @@ struct LargeEntry {
 pub(crate) struct SnapshotWalk {
     /// What the database was called at the cut.
     database: DatabaseIndex,
-    /// How many home buckets there were.
-    bucket_count: u64,
-    /// The first that was not gone through.
-    next: u64,
-    /// A bit for each bucket whose entries the snapshot has.
-    taken: Vec<u64>,
-}
-
-impl SnapshotWalk {
-    fn new(database: DatabaseIndex, bucket_count: u64) -> SnapshotWalk {
-        let taken = vec![0; bucket_count.div_ceil(64) as usize];
-        SnapshotWalk { database, bucket_count, next: 0, taken }
-    }
-
-    /// Returns whether the entries of `bucket` are yet to be taken, and notes that they are.
-    fn take(&mut self, bucket: u64) -> bool {
-        let (word, bit) = (&mut self.taken[(bucket / 64) as usize], 1 << (bucket % 64));
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new
-    }
+    /// Its home buckets.
+    buckets: BucketWalk,
 }
 
 impl Keyspace {
@@ -400,7 +380,7 @@ impl ShardSnapshot {
         let mut encoded = self.open_piece(database);
         let (before, encoded_before) = (self.pieces.len(), encoded.capacity() as u64);
         let mut large = Vec::new();
-        part.table.visit_bucket_of(walk.bucket_count, bucket, &mut |entry| {
+        part.table.visit_bucket_of(walk.buckets.bucket_count(), bucket, &mut |entry| {
             if let Some(entry) = self.large_entry(part, &entry, cx) {
                 return large.push(entry);
             }
@@ -531,7 +511,7 @@ impl ShardSnapshot {
         self.put_head(&entry, published, encoded);
         let object: Object<'_> = part.object_of(entry);
         let content = object.content();
-        let is_long = object.memory_bytes() > COMPRESSED_BYTES_MAX;
+        let is_long = object.memory_bytes() > self.shared.options.whole_bytes_max;
         match is_long {
             // To compress it takes several times as long as to copy it.
             true => EntryEncoder::new(self.shared.options.version, false).put(
@@ -591,13 +571,17 @@ impl LargeWalk {
             let owned = std::mem::take(&mut self.owned_bytes);
             self.shared.owned_bytes.fetch_sub(owned, Ordering::Relaxed);
             batch.bytes += std::mem::take(&mut self.bytes) + owned;
-            if let LargePlace::Owned(collection) =
-                std::mem::replace(&mut self.place, LargePlace::Gone)
-            {
-                batch.freed = Some(*collection);
-            }
+            batch.freed = self.take_owned();
         }
         is_done
+    }
+
+    /// Takes the collection out, where it was deleted and left to the snapshot.
+    fn take_owned(&mut self) -> Option<Collection> {
+        match std::mem::replace(&mut self.place, LargePlace::Gone) {
+            LargePlace::Owned(collection) => Some(*collection),
+            LargePlace::Stored(_) | LargePlace::Gone => None,
+        }
     }
 
     /// Returns where the collection is stored, unless it is not or the walk has all of it.
@@ -644,7 +628,8 @@ impl Shard {
         for database in (0..base::DATABASE_COUNT_MAX as u8).map(DatabaseIndex) {
             let Some(part) = self.database_mut(database) else { continue };
             if !part.table.is_empty() {
-                let walk = SnapshotWalk::new(database, part.table.bucket_count());
+                let buckets = BucketWalk::new(part.table.bucket_count());
+                let walk = SnapshotWalk { database, buckets };
                 part.snapshot_walk = Some(Box::new(walk));
                 has_keys = true;
             }
@@ -666,10 +651,8 @@ impl Shard {
         for mut large in large.into_iter().flatten() {
             if let Some((database, handle)) = large.stored_at() {
                 self.stored(database, handle).end_walk();
-            } else if let LargePlace::Owned(collection) =
-                std::mem::replace(&mut large.place, LargePlace::Gone)
-            {
-                self.retire(*collection);
+            } else if let Some(collection) = large.take_owned() {
+                self.retire(collection);
             }
         }
         for database in (0..base::DATABASE_COUNT_MAX as u8).map(DatabaseIndex) {
@@ -687,10 +670,8 @@ impl Shard {
         'parts: for database in (0..base::DATABASE_COUNT_MAX as u8).map(DatabaseIndex) {
             let Some(part) = self.database_mut(database) else { continue };
             let Some(mut walk) = part.snapshot_walk.take() else { continue };
-            while walk.next < walk.bucket_count {
-                let bucket = walk.next;
-                walk.next += 1;
-                if walk.take(bucket) {
+            while let Some(bucket) = walk.buckets.advance() {
+                if walk.buckets.take(bucket) {
                     let part = self.database_mut(database).expect("just looked at");
                     snapshot.keep((database, part), &walk, bucket, &published);
                 }
@@ -759,8 +740,8 @@ impl Shard {
     fn leave_to_snapshot(&mut self, database: DatabaseIndex, hash: u64) {
         let Some(part) = self.database_mut(database) else { return };
         let Some(mut walk) = part.snapshot_walk.take() else { return };
-        let bucket = home_bucket(hash, walk.bucket_count);
-        if walk.take(bucket) {
+        let bucket = home_bucket(hash, walk.buckets.bucket_count());
+        if walk.buckets.take(bucket) {
             let mut snapshot = self.snapshot.take().expect("the caller has looked");
             let shared = Arc::clone(&snapshot.shared);
             let queued = shared.queued_bytes.load(Ordering::Relaxed);
