@@ -11,7 +11,7 @@ use resp::{Batch, Decoded, ForeignRequest, Next, Requests};
 
 use crate::binary_key::{decode_in_place, encode_binary_key};
 use crate::meta::{MetaFlags, MetaMode};
-use crate::number::{parse_delta, parse_exptime, parse_flags};
+use crate::number::{parse_delta, parse_flags, parse_i32};
 use crate::verb::{Fault, Verb};
 
 /// The longest key.
@@ -335,7 +335,7 @@ impl<'b> Line<'b> {
     /// Reads the keys of a retrieval: each is a request of its own.
     fn retrieval(&mut self, verb: Verb, last: Verb, has_exptime: bool) {
         let word = self.words[0];
-        if has_exptime && parse_exptime(self.word(1)).is_none() {
+        if has_exptime && parse_i32(self.word(1)).is_none() {
             return self.refuse(Fault::Exptime);
         }
         let (exptime, before) = (self.words[1], self.batch.len());
@@ -380,10 +380,10 @@ impl<'b> Line<'b> {
         skip: &mut usize,
     ) -> Result<usize, usize> {
         let is_silent = self.is_noreply();
-        let length = parse_exptime(self.word(4));
+        let length = parse_i32(self.word(4));
         let is_well_formed = !self.has_long_key()
             && parse_flags(self.word(2)).is_some()
-            && parse_exptime(self.word(3)).is_some()
+            && parse_i32(self.word(3)).is_some()
             && (verb != Verb::Cas || parse_delta(self.word(5)).is_some());
         let length = match length {
             Some(length @ 0..) if is_well_formed && length <= i32::MAX - 2 => length as usize,
@@ -441,7 +441,7 @@ impl<'b> Line<'b> {
         let is_silent = self.is_noreply();
         match () {
             () if self.has_long_key() => self.refuse_as(Fault::Format, is_silent),
-            () if parse_exptime(self.word(2)).is_none() => {
+            () if parse_i32(self.word(2)).is_none() => {
                 self.refuse_as(Fault::Exptime, is_silent);
             }
             () => self.push_words(Verb::Touch, is_silent, &[0, 1, 2]),
@@ -469,7 +469,7 @@ impl<'b> Line<'b> {
         if !has_delay {
             return self.push_words(Verb::FlushAll, is_silent, &[0]);
         }
-        match parse_exptime(self.word(1)) {
+        match parse_i32(self.word(1)) {
             None => self.refuse_as(Fault::Exptime, is_silent),
             Some(1..) => self.refuse_as(Fault::DelayedFlush, is_silent),
             Some(_) => self.push_words(Verb::FlushAll, is_silent, &[0]),
@@ -548,7 +548,7 @@ impl<'b> Line<'b> {
             self.refuse(Fault::TooManySetFlags);
             return Ok(body);
         }
-        let length = match parse_exptime(self.word(2)) {
+        let length = match parse_i32(self.word(2)) {
             Some(length @ 0..) if length <= i32::MAX - 2 => length as usize,
             _ => {
                 self.refuse(Fault::Format);

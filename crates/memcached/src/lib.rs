@@ -19,5 +19,5 @@ mod verb;
 pub use binary_key::encode_binary_key;
 pub use decode::{Decoder, KEY_BYTES_MAX, Limits, item_bytes, put_back};
 pub use meta::{MetaFlags, MetaMode};
-pub use number::{parse_delta, parse_exptime, parse_flags};
+pub use number::{parse_delta, parse_flags, parse_i32};
 pub use verb::{Fault, Verb};

@@ -2,7 +2,7 @@
 //!
 //! Source: memcached 1.6.18, `_meta_flag_preparse` of `proto_text.c`; `E` is of a later one.
 
-use crate::number::{parse_delta, parse_exptime, parse_flags};
+use crate::number::{parse_delta, parse_flags, parse_i32};
 use crate::verb::Fault;
 
 /// The longest opaque token with its letter.
@@ -121,7 +121,7 @@ impl MetaFlags {
     }
 
     fn take(&mut self, letter: u8, rest: &[u8]) -> Result<(), Fault> {
-        let exptime = || parse_exptime(rest).ok_or(Fault::FlagToken).map(Some);
+        let exptime = || parse_i32(rest).ok_or(Fault::FlagToken).map(Some);
         let number = |fault| parse_delta(rest).ok_or(fault);
         match letter {
             b'v' => self.value = true,

@@ -2,9 +2,9 @@
 //!
 //! Source: memcached 1.6.18, `util.c`.
 
-/// Returns the time to live, the time, or the length that `text` is, as `safe_strtol` reads it: a
-/// number of 64 bits, of which the lower 32 count. libmemcached writes -1 as 4294967295.
-pub fn parse_exptime(text: &[u8]) -> Option<i32> {
+/// Returns the number that `text` is, a time or a length, as `safe_strtol` reads it: one of 64 bits,
+/// of which the lower 32 count. libmemcached writes -1 as 4294967295.
+pub fn parse_i32(text: &[u8]) -> Option<i32> {
     let (magnitude, is_negative) = digits(text)?;
     let magnitude = magnitude?;
     let signed = if is_negative {
@@ -104,7 +104,7 @@ mod tests {
             ("", None),
             ("-", None),
         ] {
-            assert_eq!(parse_exptime(text.as_bytes()), expected, "{text}");
+            assert_eq!(parse_i32(text.as_bytes()), expected, "{text}");
         }
         for (text, expected) in [
             ("18446744073709551615", Some(u64::MAX)),

@@ -1,7 +1,7 @@
 //! get, gets, gat, gats: the items at keys, each key a request of its own.
 
 use keyspace::FoundItem;
-use memcached::parse_exptime;
+use memcached::parse_i32;
 
 use super::item::{expiry_of, item, put_number, reply_data, set_expiry};
 use super::{CHANGED_KEY, READ_KEY, ROW};
@@ -59,7 +59,7 @@ fn get_and_touch(
     is_last: bool,
 ) -> Result<(), Unfinished> {
     let key = args.key(0);
-    let exptime = parse_exptime(args.at(2)).expect("the decoder has read it");
+    let exptime = parse_i32(args.at(2)).expect("the decoder has read it");
     let view = cx.view.as_read();
     if let Some(found) = item(view, key, true) {
         // What expires at once is replied all the same.

@@ -150,9 +150,9 @@ fn general(cx: &SessionContext<'_>, reply: &mut Reply<'_>) {
     for (name, field) in FIGURES {
         stat(name, fields.get(field).copied().unwrap_or("0"));
     }
-    let lookups = ["keyspace_hits", "keyspace_misses"].map(|field| fields.get(field));
-    let lookups = lookups.iter().flatten().filter_map(|count| count.parse::<u64>().ok());
-    stat("cmd_get", &lookups.sum::<u64>().to_string());
+    let count = |field: &str| fields.get(field).and_then(|count| count.parse().ok()).unwrap_or(0);
+    let lookups: u64 = count("keyspace_hits") + count("keyspace_misses");
+    stat("cmd_get", &lookups.to_string());
     for (name, commands) in CALLS {
         let calls = |command: &&str| -> Option<u64> {
             let line = fields.get(&*format!("cmdstat_memcached|{command}"))?;

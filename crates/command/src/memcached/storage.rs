@@ -1,7 +1,7 @@
 //! set, add, replace, append, prepend, cas; incr, decr, touch, delete.
 
 use keyspace::Expiry;
-use memcached::{Fault, parse_delta, parse_exptime, parse_flags};
+use memcached::{Fault, parse_delta, parse_flags, parse_i32};
 
 use super::item::{
     Counted, Mode, Step, Storage, StoreOutcome, count, expiry_of, item, put_number, reply_fault,
@@ -43,7 +43,7 @@ pub(super) static DECR: Command =
     row("memcached|decr", Flags::DENYOOM, |cx, args, reply| arithmetic(false, cx, args, reply));
 pub(super) static TOUCH: Command = row("memcached|touch", Flags::NONE, |cx, args, reply| {
     let key = args.key(0);
-    let exptime = parse_exptime(args.at(2)).expect("the decoder has read it");
+    let exptime = parse_i32(args.at(2)).expect("the decoder has read it");
     if item(cx.view.as_read(), key, true).is_none() {
         reply.raw(b"NOT_FOUND\r\n");
         return Ok(());
@@ -74,7 +74,7 @@ fn run(
         mode,
         value: args.at(4),
         flags: parse_flags(args.at(2)).expect(READ),
-        expiry: expiry_of(parse_exptime(args.at(3)).expect(READ), cx.now()),
+        expiry: expiry_of(parse_i32(args.at(3)).expect(READ), cx.now()),
         unique,
         new_unique: None,
         admits_stale: false,

@@ -100,16 +100,21 @@ fn failed_sync_closes_who_waits_and_refuses_all_writes_from_then_on() {
     assert_eq!(disk.counts().syncs, syncs, "a sync that failed is not tried again");
 }
 
+/// Leaves no room on `disk` for what `client` writes, whose reply waits then, and returns once the
+/// server has noticed.
+fn fill(disk: &SimulatedDisk, server: &TestServer, client: &mut impl Write) {
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    client.write_all(b"SET a 2\r\n").unwrap();
+    wait_until(server, || server.shared.keyspace().admission().refused().is_some());
+}
+
 #[test]
 fn full_disk_refuses_writes_before_they_change_anything_and_is_waited_out() {
     let disk = SimulatedDisk::new();
     let server = start(&disk, "appendfsync always\nworkers 1");
     let [mut held, mut client] = [(); 2].map(|()| server.client());
     ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
-    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
-    held.write_all(b"SET a 2\r\n").unwrap();
-    let admission = server.shared.keyspace().admission();
-    wait_until(&server, || admission.refused().is_some());
+    fill(&disk, &server, &mut held);
     ask(&mut client, b"SET b 3\r\n", MISCONF_FULL);
     ask(&mut client, b"GET b\r\nGET a\r\n", b"$-1\r\n$1\r\n2\r\n");
     disk.set_faults(Faults::default());
@@ -224,9 +229,7 @@ fn snapshot_does_not_wait_for_a_log_that_has_no_room() {
     let server = start(&disk, "appendfsync always\nworkers 1");
     let mut client = server.client();
     ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
-    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
-    client.write_all(b"SET a 2\r\n").unwrap();
-    wait_until(&server, || server.shared.keyspace().admission().refused().is_some());
+    fill(&disk, &server, &mut client);
     let durability = &server.shared.durability;
     let behind = Lsn(durability.report().durable + 1);
     let is_cancelled = Cell::new(false);
