@@ -293,6 +293,19 @@ fn adopted_values_outlive_their_client_and_what_it_did_not_commit_does_not() {
     assert_eq!(socket.info("shm_upload_bytes"), before);
 }
 
+#[test]
+fn adopted_values_are_in_a_snapshot_and_survive_it() {
+    let server = server();
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
+    let uploads = lane.uploads(1 << 20).unwrap();
+    let value = bytes(4, 70_000);
+    put(&uploads, &mut lane, Mode::Adopt, "key", &value, &[]);
+    assert_eq!(socket.call("SAVE"), Reply::Simple(b"OK".to_vec()));
+    assert_eq!(socket.info("shm_upload_runs"), 1, "it lies where it lay");
+    assert_eq!(socket.call("DEBUG RELOAD"), Reply::Simple(b"OK".to_vec()));
+    assert_eq!(socket.call("GET key"), Reply::Bulk(value));
+}
+
 /// Adopted values are evicted as others are; their memory goes back to their session.
 #[test]
 fn full_server_evicts_adopted_values_and_counts_upload_memory() {

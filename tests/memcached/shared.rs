@@ -359,6 +359,59 @@ fn a_reader_of_the_memory_takes_an_item_in_the_making_for_no_value() {
 }
 
 #[test]
+fn the_empty_item_of_a_winner_is_no_value_whatever_becomes_of_it() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    let names: [(&str, &[&str]); 4] = [
+        ("renamed", &["RENAME", "lake", "renamed"]),
+        ("copied", &["COPY", "lake", "copied"]),
+        ("lake", &["LDEL", "lake", "STALE", "100000"]),
+        ("lake", &["PERSIST", "lake"]),
+    ];
+    for (name, change) in names {
+        redis.call("FLUSHALL");
+        assert_eq!(wire.ask(b"mg lake N30\r\n"), b"HD W\r\n");
+        ask(&mut redis, change);
+        token_of(&ask(&mut redis, &["LGET", name, "STALE"]));
+    }
+    redis.call("FLUSHALL");
+    assert_eq!(wire.ask(b"mg lake N30\r\nmd lake I\r\n"), b"HD W\r\nHD\r\n");
+    token_of(&ask(&mut redis, &["LGET", "lake"]));
+    assert_eq!(wire.ask(b"mg lake v\r\nmg lake v\r\n"), b"VA 0 X W\r\n\r\nVA 0 Z X\r\n\r\n");
+    // What is appended to is a value, and what is set empty is one, too.
+    assert_eq!(wire.ask(b"append lake 0 0 0\r\n\r\nset e 0 20 0\r\n\r\n"), b"STORED\r\nSTORED\r\n");
+    assert_eq!(wire.ask(b"mg e R30\r\n"), b"HD W\r\n");
+    for key in ["lake", "e"] {
+        let hit = ask(&mut redis, &["LGET", key]);
+        assert!(hit.starts_with("*4\r\n+HIT\r\n$0\r\n\r\n"), "{key}: {hit}");
+    }
+}
+
+#[test]
+fn the_empty_item_of_a_winner_is_no_value_after_a_restart() {
+    for keeps_log in [false, true] {
+        let folder = harness::TempFolder::new();
+        let path = folder.path().display().to_string();
+        let log = if keeps_log { "yes" } else { "no" };
+        let options = [("dir", &*path), ("appendonly", log), ("appendfsync", "always")];
+        let (server, port) = forebay(&options);
+        assert_eq!(
+            Wire::connect(port).ask(b"mg lake N300\r\nmg hill N300\r\n"),
+            b"HD W\r\nHD W\r\n"
+        );
+        if !keeps_log {
+            assert_eq!(ask(&mut server.tcp(), &["SAVE"]), "+OK\r\n");
+        }
+        drop(server);
+        let (server, port) = forebay(&options);
+        token_of(&ask(&mut server.tcp(), &["LGET", "lake"]));
+        // Who was told is forgotten: the next is.
+        let mut wire = Wire::connect(port);
+        assert_eq!(wire.ask(b"mg hill v\r\nmg hill v\r\n"), b"VA 0 W\r\n\r\nVA 0 Z\r\n\r\n");
+    }
+}
+
+#[test]
 fn who_wins_an_item_of_a_full_cache_holds_the_lease() {
     let (server, port) = forebay(&[("maxmemory", "8mb"), ("maxmemory-policy", "allkeys-lru")]);
     let (mut wire, mut redis) = (Wire::connect(port), server.tcp());

@@ -55,7 +55,7 @@
 //! An item of memcached is a string too, of type 9 and encoding 8; behind the value there are
 //! `ITEM_TAIL_BYTES` more, which its lengths count:
 //! ```text
-//! byte 0   4 flags | byte 4   8 unique (CAS) | byte 12   1 state (1: stale)
+//! byte 0   4 flags | byte 4   8 unique (CAS) | byte 12   1 state (1: stale, 2: in the making, 3: both)
 //! ```
 //! Behind a listpack, an intset or a handle there may be bytes that mean nothing: the value was
 //! longer once.
@@ -114,6 +114,10 @@ pub const BLOCK_HEADER_BYTES: u64 = 64;
 pub const TYPE_ITEM: u64 = ValueType::String as u64 | Header::ITEM;
 /// The bytes behind the value of an item.
 pub const ITEM_TAIL_BYTES: usize = 13;
+/// Where its state is in the tail of an item.
+pub const ITEM_STATE_AT: usize = 12;
+/// The bit of that state which says that an empty value is none: a client has been told to make it.
+pub const ITEM_IN_THE_MAKING: u8 = 2;
 
 /// Word positions in the root.
 pub mod root {

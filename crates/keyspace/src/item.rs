@@ -5,7 +5,7 @@
 //! sees. Whatever changes a string in place makes a plain one of it first; a plain string is an
 //! item without flags, whose unique number follows from its bytes.
 
-use arena::layout::ITEM_TAIL_BYTES;
+use arena::layout::{ITEM_IN_THE_MAKING, ITEM_STATE_AT, ITEM_TAIL_BYTES};
 use arena::{AccessMark, Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
 use base::hash::SecretHasher;
 use base::number_text::IntegerText;
@@ -22,6 +22,8 @@ use crate::write::{KeyWriter, WriteView};
 
 /// The name of the command by which an item is stored.
 pub const ITEM_COMMAND: &str = "ITEMSET";
+/// What that command calls the states of an item, by their numbers.
+const STATES: [&str; 4] = ["FRESH", "STALE", "MAKING", "MAKING-STALE"];
 /// A unique number is the time in milliseconds, and so many bits to count within it.
 const UNIQUE_TIME_SHIFT: u32 = 16;
 /// What the unique numbers of plain strings are hashed with: the same in each process, as clients
@@ -37,6 +39,8 @@ pub struct ItemTail {
     pub unique: u64,
     /// The value is stale: a client has said that it is to be made anew.
     pub is_stale: bool,
+    /// The value, which is empty, is none: a client is to make it. Others see it as it is.
+    pub is_in_the_making: bool,
 }
 
 /// An item as a lookup finds it.
@@ -72,6 +76,11 @@ impl FoundItem<'_> {
         self.own_tail.is_some_and(|tail| tail.is_stale)
     }
 
+    /// Returns whether the value is none, and to be made.
+    pub fn is_in_the_making(&self) -> bool {
+        self.own_tail.is_some_and(|tail| tail.is_in_the_making)
+    }
+
     /// Returns all that is beside the value. The unique number of a plain string is computed from
     /// all of its bytes.
     pub fn tail(&self) -> ItemTail {
@@ -85,7 +94,7 @@ impl ItemTail {
         let mut bytes = [0; ITEM_TAIL_BYTES];
         bytes[..4].copy_from_slice(&self.flags.to_le_bytes());
         bytes[4..12].copy_from_slice(&self.unique.to_le_bytes());
-        bytes[12] = u8::from(self.is_stale);
+        bytes[ITEM_STATE_AT] = self.state();
         bytes
     }
 
@@ -95,7 +104,24 @@ impl ItemTail {
         let (unique, state) = rest.split_first_chunk()?;
         let [state] = state else { return None };
         let (flags, unique) = (u32::from_le_bytes(*flags), u64::from_le_bytes(*unique));
-        (*state <= 1).then_some(ItemTail { flags, unique, is_stale: *state == 1 })
+        ItemTail { flags, unique, ..ItemTail::default() }.with_state(*state)
+    }
+
+    fn state(self) -> u8 {
+        let making = if self.is_in_the_making { ITEM_IN_THE_MAKING } else { 0 };
+        u8::from(self.is_stale) | making
+    }
+
+    fn with_state(self, state: u8) -> Option<ItemTail> {
+        let (is_stale, is_in_the_making) = (state & 1 != 0, state & ITEM_IN_THE_MAKING != 0);
+        let is_known = usize::from(state) < STATES.len();
+        is_known.then_some(ItemTail { is_stale, is_in_the_making, ..self })
+    }
+
+    /// Returns it in the state that `is_name` says yes to; `None` where that is none.
+    pub fn with_state_named(self, is_name: impl FnMut(&&str) -> bool) -> Option<ItemTail> {
+        let state = STATES.iter().position(is_name)?;
+        self.with_state(state as u8)
     }
 }
 
@@ -119,9 +145,10 @@ impl<'g> ReadView<'g> {
         if entry.value_type() != ValueType::String {
             return Err(WrongType);
         }
-        let (value, own_tail) = match entry.is_adopted() {
-            true => (self.copy_of(key), None),
-            false => parts_of(&entry),
+        let (value, own_tail) = match item_parts(&entry) {
+            Some((value, tail)) => (value, Some(tail)),
+            None if entry.is_adopted() => (self.copy_of(key), None),
+            None => (entry.value(), None),
         };
         if is_fetch && self.does_count_access() {
             let event = KeyEvent::Used(1);
@@ -264,7 +291,7 @@ impl KeyWriter<'_> {
         at: Option<UnixMs>,
     ) {
         let numbers = [u64::from(tail.flags), tail.unique].map(IntegerText::unsigned);
-        let state: &[u8] = if tail.is_stale { b"STALE" } else { b"FRESH" };
+        let state = STATES[usize::from(tail.state())].as_bytes();
         let expires_at = IntegerText::new(at.map_or(0, |at| at.0));
         let [flags, unique] = numbers.each_ref().map(IntegerText::as_bytes);
         let arguments = [flags, unique, state, expires_at.as_bytes(), value].into_iter();
@@ -276,18 +303,18 @@ impl KeyWriter<'_> {
 
 /// Returns the tail of `entry`, where it has one.
 pub(crate) fn tail_of(entry: &Entry<'_>) -> Option<ItemTail> {
-    parts_of(entry).1
+    item_parts(entry).map(|(_, tail)| tail)
 }
 
-/// Returns the value of `entry` and its tail, where it has one.
+/// Returns the value and the tail of `entry`, where it is an item. Of others the value is not
+/// touched: one that is adopted has no slice.
 #[inline]
-fn parts_of<'a>(entry: &Entry<'a>) -> (&'a [u8], Option<ItemTail>) {
-    if !entry.header().is_item() {
-        return (entry.value(), None);
-    }
-    let (value, tail) = split(entry.value());
-    // Others map this memory read-only; what a file has, `from_bytes` has read before.
-    (value, Some(ItemTail::from_bytes(tail).expect("this process has written it")))
+fn item_parts<'a>(entry: &Entry<'a>) -> Option<(&'a [u8], ItemTail)> {
+    entry.header().is_item().then(|| {
+        let (value, tail) = split(entry.value());
+        // Others map this memory read-only; what a file has, `from_bytes` has read before.
+        (value, ItemTail::from_bytes(tail).expect("this process has written it"))
+    })
 }
 
 /// Returns what a plain string has beside its value: the number changes with its bytes.
@@ -321,7 +348,9 @@ mod tests {
 
     #[test]
     fn a_tail_is_read_as_it_was_written() {
-        let tail = ItemTail { flags: 7, unique: u64::MAX - 1, is_stale: true };
+        let tail = ItemTail { flags: 7, unique: u64::MAX - 1, ..ItemTail::default() };
+        let tail = tail.with_state_named(|name| *name == "MAKING-STALE").unwrap();
+        assert!(tail.is_stale && tail.is_in_the_making);
         assert_eq!(ItemTail::from_bytes(&tail.to_bytes()), Some(tail));
         assert_eq!(ItemTail::from_bytes(&tail.to_bytes()[1..]), None);
     }

@@ -19,11 +19,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arena::{Grace, NeedRoom, Region, ValueType};
+use arena::{Entry, Grace, NeedRoom, Region, ValueType};
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 use effects::{Effect, EventClass, Expiry};
 
 use crate::encoding::encoding_of;
+use crate::item::tail_of;
 use crate::key_registrations::{Registered, Registration};
 use crate::key_waits::KEYS_PER_HOLD_MAX;
 use crate::keyspace::Keyspace;
@@ -242,9 +243,9 @@ impl ReadView<'_> {
     /// When the key holds another type.
     pub fn string_and_expiry(&self, key: &Key<'_>) -> Result<Option<TimedString<'_>>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
-        let (expiry, is_won) = (entry.expiry(), entry.header().is_won());
+        let (expiry, is_in_the_making) = (entry.expiry(), is_in_the_making(&entry));
         let value = self.string_in(key, entry)?;
-        Ok(Some(TimedString { value, expiry, is_in_the_making: is_won && value.is_empty() }))
+        Ok(Some(TimedString { value, expiry, is_in_the_making }))
     }
 
     /// Returns the length of the string at `key` that has expired and may be read as a stale one;
@@ -252,7 +253,8 @@ impl ReadView<'_> {
     pub fn stale_string_length(&self, key: &Key<'_>) -> Option<u64> {
         let part = self.part(key)?;
         let entry = part.table.entry(part.table.find(key.hash, key.bytes)?);
-        stale_ms_left(&entry, self.now()).filter(|_| is_expired(&entry, self.now()))?;
+        let is_stale = is_expired(&entry, self.now()) && !is_in_the_making(&entry);
+        stale_ms_left(&entry, self.now()).filter(|_| is_stale)?;
         string_length_of(entry).ok()
     }
 }
@@ -607,4 +609,9 @@ impl Keyspace {
         }
         true
     }
+}
+
+/// Returns whether `entry` is an item whose value is none: a client of memcached is to make it.
+fn is_in_the_making(entry: &Entry<'_>) -> bool {
+    tail_of(entry).is_some_and(|tail| tail.is_in_the_making)
 }

@@ -194,9 +194,12 @@ impl<'g> ReadView<'g> {
         let part = self.part(key)?;
         let id = part.table.find(key.hash, key.bytes)?;
         let held = hold(&part.table, id)?;
-        // What lies behind the value of an item is no part of it.
-        let length = text_of(&part.table.entry(id)).len();
-        Some(held.narrow(0..length))
+        let entry = part.table.entry(id);
+        Some(match entry.header().is_item() {
+            // What lies behind the value is no part of it.
+            true => held.narrow(0..text_of(&entry).len()),
+            false => held,
+        })
     }
 
     /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).

@@ -7,9 +7,10 @@ use base::{Key, UnixMs};
 
 use crate::atomic_copy::{load_bytes, word};
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, Header, ITEM_TAIL_BYTES, LINE_BYTES,
-    LINK_SPILLED, Location, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, ValueType, block,
-    block_value_offset, home_bucket, root, table_header, tag_of,
+    BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, Header, ITEM_IN_THE_MAKING,
+    ITEM_STATE_AT, ITEM_TAIL_BYTES, LINE_BYTES, LINK_SPILLED, Location, SLOTS_PER_BUCKET,
+    SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset, home_bucket, root, table_header,
+    tag_of,
 };
 use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
@@ -380,7 +381,7 @@ impl Walk {
     fn item_length(&self, found: &Found) -> Result<u64, Stop> {
         if found.header.is_item() {
             let length = found.value_length.checked_sub(ITEM_TAIL_BYTES as u64);
-            if length == Some(0) && found.header.is_won() {
+            if length == Some(0) && self.item_state(found)? & ITEM_IN_THE_MAKING != 0 {
                 self.check(found)?;
                 return Err(Stop::InTheMaking);
             }
@@ -388,6 +389,13 @@ impl Walk {
         }
         self.check(found)?;
         Err(Stop::WrongType)
+    }
+
+    /// Returns the state of the item without a value that `found` is.
+    fn item_state(&self, found: &Found) -> Result<u8, Stop> {
+        let at = found.value_at + ITEM_STATE_AT as u64;
+        let word = self.mapping.load(at & !7)?;
+        Ok((word >> (at % 8 * 8)) as u8)
     }
 
     /// Stops where `found` is not of `value_type`.

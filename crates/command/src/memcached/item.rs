@@ -216,7 +216,8 @@ fn join(
         _ => [old, storage.value].concat(),
     };
     // What a client was told to make anew has been, as in memcached.
-    put(cx, key, &value, ItemTail { is_stale: false, ..tail }, Expiry::Keep, storage)
+    let tail = ItemTail { is_stale: false, is_in_the_making: false, ..tail };
+    put(cx, key, &value, tail, Expiry::Keep, storage)
 }
 
 fn put(

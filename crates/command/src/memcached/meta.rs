@@ -208,6 +208,8 @@ fn reply_item(
     }
     if found.is_stale() {
         out.extend_from_slice(b" X");
+    }
+    if found.is_stale() || found.is_in_the_making() {
         wins |= !win.was_told;
     }
     if wins {
@@ -276,7 +278,7 @@ fn get_changing(
 }
 
 /// As [`get_changing`]; where there is no item the first client that asks has an empty one made,
-/// and is to fill the key. The lease that it holds meanwhile is for the clients of LGET, to whom
+/// which says that it is in the making, and is to fill the key. The lease that it holds meanwhile is for the clients of LGET, to whom
 /// that item is none; whoever holds one by LGET has won before.
 fn get_vivifying(
     cx: &mut WriteContext<'_>,
@@ -297,7 +299,7 @@ fn get_vivifying(
         return Ok(());
     }
     let unique = cx.view.next_unique(key);
-    let tail = ItemTail { unique, ..ItemTail::default() };
+    let tail = ItemTail { unique, is_in_the_making: true, ..ItemTail::default() };
     let found = FoundItem {
         value: b"",
         own_tail: Some(tail),

@@ -20,12 +20,20 @@ pub(super) static ITEMSET: Command = Command {
         Arg::key("key"),
         Arg::integer("flags").among(&["0", "7"]),
         Arg::integer("unique").among(&["1", "99"]),
-        Arg::one_of("state", &[Arg::word("fresh", "FRESH"), Arg::word("stale", "STALE")]),
+        Arg::one_of(
+            "state",
+            &[
+                Arg::word("fresh", "FRESH"),
+                Arg::word("stale", "STALE"),
+                Arg::word("making", "MAKING"),
+                Arg::word("making-stale", "MAKING-STALE"),
+            ],
+        ),
         Arg::integer("expires-at").among(&["0", "4102444800000"]),
         Arg::string("value"),
     ],
     note: "Redis does not have it. It is what logs have where a client of memcached has stored an \
-           item: its flags, its unique number (CAS), whether it is stale, when it expires in \
+           item: its flags, its unique number (CAS), whether it is stale or in the making, when it expires in \
            milliseconds of Unix time or 0, and its value. A plain command reads and changes the \
            value as that of any string; what changes it makes a string of it, without flags.",
     example: "> ITEMSET lake 7 1 FRESH 0 deep\nOK\n> GET lake\n\"deep\"",
@@ -39,12 +47,8 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         let flags = u32::try_from(number(2)?).ok()?;
         // A unique number has 64 bits, with a sign or without.
         let unique = number(3).or_else(|| parse_i64(args.at(3)).map(|it| it as u64))?;
-        let is_stale = match () {
-            () if args.is(4, "STALE") => true,
-            () if args.is(4, "FRESH") => false,
-            () => return None,
-        };
-        Some((ItemTail { flags, unique, is_stale }, parse_i64(args.at(5))?))
+        let tail = ItemTail { flags, unique, ..ItemTail::default() };
+        Some((tail.with_state_named(|name| args.is(4, name))?, parse_i64(args.at(5))?))
     };
     let (tail, at) = parts().ok_or(NO_ITEM)?;
     let expiry = if at == 0 { Expiry::Clear } else { Expiry::At(UnixMs(at)) };
