@@ -6,7 +6,7 @@ import traceback
 
 
 def run(names: dict) -> int:
-    """Runs every check among `names`, prints how each ended, and returns the status to exit with."""
+    """Runs every check among `names`, prints how each ended, and returns the exit status."""
     checks = [check for name, check in names.items() if name.startswith("check_")]
     failed = 0
     for check in checks:

@@ -55,8 +55,9 @@
 //! An item of memcached is a string too, of type 9 and encoding 8; behind the value there are
 //! `ITEM_TAIL_BYTES` more, which its lengths count:
 //! ```text
-//! byte 0   4 flags | byte 4   8 unique (CAS) | byte 12   1 state (1: stale, 2: in the making, 3: both)
+//! byte 0   4 flags | byte 4   8 unique (CAS) | byte 12   1 state
 //! ```
+//! State 1 is stale, 2 in the making, 3 both.
 //! Behind a listpack, an intset or a handle there may be bytes that mean nothing: the value was
 //! longer once.
 //!

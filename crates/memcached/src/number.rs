@@ -2,8 +2,8 @@
 //!
 //! Source: memcached 1.6.18, `util.c`.
 
-/// Returns the number that `text` is, a time or a length, as `safe_strtol` reads it: one of 64 bits,
-/// of which the lower 32 count. libmemcached writes -1 as 4294967295.
+/// Returns the number that `text` is, a time or a length, as `safe_strtol` reads it: one of 64
+/// bits, of which the lower 32 count. libmemcached writes -1 as 4294967295.
 pub fn parse_i32(text: &[u8]) -> Option<i32> {
     let (magnitude, is_negative) = digits(text)?;
     let magnitude = magnitude?;

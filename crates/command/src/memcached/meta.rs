@@ -278,8 +278,8 @@ fn get_changing(
 }
 
 /// As [`get_changing`]; where there is no item the first client that asks has an empty one made,
-/// which says that it is in the making, and is to fill the key. The lease that it holds meanwhile is for the clients of LGET, to whom
-/// that item is none; whoever holds one by LGET has won before.
+/// which says that it is in the making, and is to fill the key. The lease that it holds meanwhile
+/// is for the clients of LGET, to whom that item is none; whoever holds one by LGET has won before.
 fn get_vivifying(
     cx: &mut WriteContext<'_>,
     args: Args<'_>,

@@ -33,9 +33,10 @@ pub(super) static ITEMSET: Command = Command {
         Arg::string("value"),
     ],
     note: "Redis does not have it. It is what logs have where a client of memcached has stored an \
-           item: its flags, its unique number (CAS), whether it is stale or in the making, when it expires in \
-           milliseconds of Unix time or 0, and its value. A plain command reads and changes the \
-           value as that of any string; what changes it makes a string of it, without flags.",
+           item: its flags, its unique number (CAS), whether it is stale or in the making, when it \
+           expires in milliseconds of Unix time or 0, and its value. A plain command reads and \
+           changes the value as that of any string; what changes it makes a string of it, without \
+           flags.",
     example: "> ITEMSET lake 7 1 FRESH 0 deep\nOK\n> GET lake\n\"deep\"",
     handler: Handler::Write(run),
     ..Command::DEFAULT
