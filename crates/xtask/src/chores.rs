@@ -29,7 +29,7 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "setup",
         arguments: "",
-        summary: "install what the tests need: redis-server, redis-cli, python3, packages",
+        summary: "install what the tests need: redis-server, memcached, python3, packages",
         run: setup::run,
     },
     Chore {
