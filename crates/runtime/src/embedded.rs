@@ -9,6 +9,7 @@ use base::prng::Prng;
 use engine::{CommandStats, PauseSwitch, Position, TimingSettings};
 use keyspace::SessionWakeup;
 
+use crate::embedded_log::{EmbeddedLog, LogOptions};
 use crate::embedded_session::Session;
 use crate::environment::Environment;
 use crate::options::{OpenError, Options, SweepOptions, Tuning};
@@ -27,6 +28,8 @@ pub struct EmbeddedOptions {
     pub value_bytes_max: u32,
     /// Whether sessions may use DEBUG: `enable-debug-command`.
     pub allows_debug: bool,
+    /// Where the data are kept on the disk; without it they go with the instance.
+    pub log: Option<LogOptions>,
 }
 
 impl Default for EmbeddedOptions {
@@ -36,12 +39,14 @@ impl Default for EmbeddedOptions {
             sweep: SweepOptions::default(),
             value_bytes_max: 512 << 20,
             allows_debug: false,
+            log: None,
         }
     }
 }
 
 /// An instance that a program has for itself. It has no thread: a request runs on the thread of who
-/// calls [`Session::run`], and [`Embedded::sweep`] is to be called now and then.
+/// calls [`Session::run`], and [`Embedded::sweep`] is to be called now and then. It keeps its data
+/// on the disk where [`EmbeddedOptions::log`] says where.
 ///
 /// Several threads may have sessions; their requests run one at a time.
 pub struct Embedded {
@@ -68,20 +73,33 @@ pub struct Embedded {
     sweep: SweepOptions,
     pub(crate) leaves_expired: AtomicBool,
     sweeper: Mutex<Sweeper>,
+    pub(crate) log: Option<EmbeddedLog>,
 }
 
 impl Embedded {
-    /// Makes an instance without data.
+    /// Makes an instance, with the data that its folder has where it keeps a log.
     ///
     /// # Errors
-    /// When memory, address space or randomness are short.
+    /// When memory, address space or randomness are short, or the data cannot be read.
     pub fn open(
         options: &EmbeddedOptions,
         environment: Environment,
     ) -> Result<Embedded, OpenError> {
+        Embedded::open_with(options, environment, |runtime| {
+            options.log.as_ref().map(|log| EmbeddedLog::open(log, runtime)).transpose()
+        })
+    }
+
+    /// As [`Embedded::open`], with the log that `open_log` makes the data from.
+    pub(crate) fn open_with(
+        options: &EmbeddedOptions,
+        environment: Environment,
+        open_log: impl FnOnce(&Runtime) -> Result<Option<EmbeddedLog>, OpenError>,
+    ) -> Result<Embedded, OpenError> {
         let runtime = Runtime::open(&options.instance, environment)?;
         let generator = || runtime.generator().map_err(OpenError::Randomness);
         let (random, sweeper) = (generator()?, Sweeper::new(generator()?));
+        let log = open_log(&runtime)?;
         let timing = TimingSettings::new();
         // Nobody asks for the distribution of times, whose memory would count.
         timing.set(u64::MAX, false);
@@ -104,6 +122,7 @@ impl Embedded {
             sweep: options.sweep,
             leaves_expired: AtomicBool::new(false),
             sweeper: Mutex::new(sweeper),
+            log,
         })
     }
 
@@ -124,13 +143,26 @@ impl Embedded {
         *current = tuning;
     }
 
-    /// Sweeps once: expired keys go, and keys are evicted where memory is above its limit. Without
-    /// it expired keys are absent all the same, but take memory.
+    /// Sweeps once: expired keys go, keys are evicted where memory is above its limit, and the log
+    /// is written, where one is kept; a long one is replaced by a snapshot, which takes as long as
+    /// the data are large. Without sweeps expired keys are absent all the same, but take memory.
     pub fn sweep(&self) {
         let is_on = self.sweep.expires && !self.leaves_expired.load(Ordering::Relaxed);
         let options = SweepOptions { expires: is_on, ..self.sweep };
         // More of what is left to do comes with the next call.
         let _ = locked(&self.sweeper).round(&self.runtime, &options, self);
+        if let Some(log) = &self.log {
+            log.sweep(&self.runtime);
+        }
+    }
+
+    /// Ends the instance. Where it keeps a log all that was changed is durable then, as it is where
+    /// an instance is dropped, which tells nobody of errors.
+    ///
+    /// # Errors
+    /// When the log cannot be written.
+    pub fn close(self) -> Result<(), String> {
+        self.log.as_ref().map_or(Ok(()), |log| log.end(&self.runtime))
     }
 
     /// Returns the right to run a request, and what it picks by.
@@ -148,6 +180,15 @@ impl Embedded {
     /// Takes the number of the latest wait of session `id` that a key has ended.
     pub(crate) fn take_served(&self, id: u64) -> Option<u64> {
         locked(&self.served).remove(&id)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        if let Some(log) = &self.log {
+            // Who wants to know calls `close`.
+            let _ = log.end(&self.runtime);
+        }
     }
 }
 

@@ -13,13 +13,17 @@ use command::{
 use keyspace::SessionWakeup;
 
 use crate::embedded::{Embedded, locked};
+use crate::embedded_log::EmbeddedLog;
+use crate::log_folder::SyncPolicy;
 
 /// An option that CONFIG GET shows: its name and its value.
 type Shown = (&'static str, fn(&Embedded) -> String);
 
 /// What CONFIG GET shows, by Redis's names in their order. The embedding program sets it, CONFIG
 /// SET does not.
-const SHOWN: [Shown; 9] = [
+const SHOWN: [Shown; 11] = [
+    ("appendfsync", |it| it.sync_policy().name().to_owned()),
+    ("appendonly", |it| yes_or_no(it.log.is_some())),
     ("cache-objective", |it| locked(&it.tuning).objective.name().to_owned()),
     ("databases", |it| it.database_count().to_string()),
     ("enable-debug-command", |it| yes_or_no(it.allows_debug)),
@@ -105,15 +109,21 @@ impl Observer for Embedded {
 }
 
 impl Embedded {
+    /// Returns when a log is made durable: as Redis does by default where none is kept.
+    fn sync_policy(&self) -> SyncPolicy {
+        self.log.as_ref().map_or(SyncPolicy::EverySecond, EmbeddedLog::policy)
+    }
+
     pub(crate) fn count_commands(&self, count: u64) {
         self.commands.fetch_add(count, Ordering::Relaxed);
     }
 }
 
 /// The sections of INFO, in Redis's order and names.
-const SECTIONS: [InfoSection<Embedded>; 4] = [
+const SECTIONS: [InfoSection<Embedded>; 5] = [
     InfoSection { name: "Server", kind: InfoKind::Default, fields: server },
     InfoSection { name: "Memory", kind: InfoKind::Default, fields: memory },
+    InfoSection { name: "Persistence", kind: InfoKind::Default, fields: persistence },
     InfoSection { name: "Stats", kind: InfoKind::Default, fields: statistics },
     InfoSection { name: "Keyspace", kind: InfoKind::Default, fields: keys },
 ];
@@ -139,6 +149,18 @@ fn memory(embedded: &Embedded, text: &mut InfoText) {
     text.add("allocator_active", report.active);
     text.add("maxmemory", tuning.maxmemory);
     text.add("maxmemory_policy", tuning.policy.name());
+}
+
+fn persistence(embedded: &Embedded, text: &mut InfoText) {
+    let report = embedded.log_report();
+    text.add("aof_enabled", u8::from(report.is_some()));
+    let Some(report) = report else { return };
+    let status = |failure: &Option<String>| if failure.is_some() { "err" } else { "ok" };
+    text.add("aof_last_bgrewrite_status", status(&report.rewrite_failure));
+    text.add("aof_last_write_status", status(&report.failure));
+    text.add("aof_current_size", report.snapshot_bytes + report.bytes_behind_snapshot);
+    text.add("aof_base_size", report.snapshot_bytes);
+    text.add("aof_pending_bio_fsync", u8::from(report.durable < report.written));
 }
 
 fn statistics(embedded: &Embedded, text: &mut InfoText) {

@@ -13,6 +13,8 @@ use crate::embedded::Embedded;
 const WAITS: &[u8] = b"-ERR this session waits for the reply of an earlier request\r\n";
 /// The error of a request behind QUIT.
 const ENDED: &[u8] = b"-ERR this session has ended\r\n";
+/// How the error of a request begins that was run, but not logged.
+const UNLOGGED: &str = "-MISCONF Errors writing to the AOF file";
 /// The error of a request whose words are beyond what one buffer takes.
 const TOO_LARGE: &[u8] = b"-ERR Protocol error: too big request\r\n";
 
@@ -78,7 +80,7 @@ impl<'r> Session<'r> {
             SessionStatus::CloseAfterReplies | SessionStatus::CloseNow => self.is_open = false,
             SessionStatus::Paused => unreachable!("only clients of a network can ask for a pause"),
         }
-        out.to_vec()
+        self.logged(&out)
     }
 
     /// Returns whether the session can run more: not after QUIT.
@@ -109,7 +111,22 @@ impl<'r> Session<'r> {
             engine.wake(&mut self.session, wake, &mut out, execution)
         });
         // Without one it has run its request itself, and waits on.
-        release.map(|_| out.to_vec())
+        drop(random);
+        release.map(|_| self.logged(&out))
+    }
+
+    /// Returns the reply in `out` once what it tells is as durable as the policy asks, or an error.
+    fn logged(&self, out: &Output) -> Vec<u8> {
+        let log = self.embedded.log.as_ref();
+        match log.map_or(Ok(()), |log| log.settle(&self.embedded.runtime)) {
+            Ok(()) => out.to_vec(),
+            Err(reason) => format!(
+                "{UNLOGGED}: {}. It is unknown whether what was asked, or what it would tell, is \
+                 there after the next start\r\n",
+                reason.replace(['\r', '\n'], " ")
+            )
+            .into_bytes(),
+        }
     }
 
     /// Returns when the wait that begins now ends by itself.

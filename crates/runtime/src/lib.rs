@@ -7,11 +7,13 @@
 //! work, round by round, `sweep_stats.rs` the statistics of that, `report.rs` its account of memory
 //! and keys, `address_space.rs` reserves addresses for memory that other processes may map.
 //! `embedded.rs` is an instance in a program that is not a server, `embedded_session.rs` a session
-//! of it, `embedded_host.rs` what its commands learn about their surroundings. `stream.rs` keeps
-//! the changes, `changes.rs` hands them to a consumer. `snapshot_file.rs` writes files of the
-//! whole dataset, `file_loading.rs` reads them.
-//! *Invariants*: no socket, and no thread but the caller's and those that he wants to help with the
-//! reading of a file; an instance uses only the clock and the
+//! of it, `embedded_host.rs` what its commands learn about their surroundings, `embedded_log.rs`
+//! its log. `stream.rs` keeps the changes, `changes.rs` hands them to a consumer.
+//! `snapshot_file.rs` writes files of the whole dataset, `file_loading.rs` reads them;
+//! `log_folder.rs` is the folder of a log and makes the data from it, `feed_groups.rs` who reads
+//! the log by name.
+//! *Invariants*: no socket, and no thread but the caller's and those that help with the reading of
+//! a file or a log while it is opened; an instance uses only the clock and the
 //! randomness that it was given, so that each of several in one process has its own, and one seed
 //! determines everything.
 //! *Not here*: transports, configuration files, logs, observation (server); what a request does
@@ -22,9 +24,12 @@ mod address_space;
 mod changes;
 mod embedded;
 mod embedded_host;
+mod embedded_log;
 mod embedded_session;
 mod environment;
+mod feed_groups;
 mod file_loading;
+mod log_folder;
 mod options;
 mod report;
 mod runtime;
@@ -37,10 +42,13 @@ mod system;
 
 pub use changes::Changes;
 pub use embedded::{Embedded, EmbeddedOptions};
+pub use embedded_log::{LogOptions, LogReport};
 pub use embedded_session::Session;
 pub use engine::Clock;
 pub use environment::{Environment, Randomness};
+pub use feed_groups::{GROUPS_MAX, GROUPS_NAME, Groups};
 pub use file_loading::{ExpiredKeys, LoadError, LoadObserver, LoadOptions, Loaded};
+pub use log_folder::{LogFolder, OpenLog, ReplayObserver, SNAPSHOT_NAME, SyncPolicy};
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};

@@ -127,6 +127,8 @@ pub enum OpenError {
     Randomness(io::Error),
     /// There is no memory, or too little for its parts.
     Memory(ArenaError),
+    /// The data cannot be read from the disk, or their folder is another's; a sentence.
+    Log(String),
 }
 
 impl fmt::Display for OpenError {
@@ -137,6 +139,7 @@ impl fmt::Display for OpenError {
             }
             OpenError::Randomness(error) => write!(formatter, "no randomness: {error}"),
             OpenError::Memory(error) => write!(formatter, "no memory for the data: {error}"),
+            OpenError::Log(reason) => formatter.write_str(reason),
         }
     }
 }

@@ -19,9 +19,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 pub use command_line::{CommandLine, read_options};
-pub use file::{
-    ConfigError, Directive, Found, Place, base_text, file_error, read_text, with_includes,
-};
+pub use file::{ConfigError, Directive, Found, Place, file_error, read_text, with_includes};
 pub use options::Settings;
 pub use settings::{Allowed, OomScore};
 

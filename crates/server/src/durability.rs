@@ -32,18 +32,18 @@ use std::time::Duration;
 
 use base::{DatabaseIndex, Lsn, UnixMs};
 use effects::{Consumer, WriteRefusal};
-use runtime::{Runtime, SaveProgress};
+use runtime::{Groups, OpenLog, Runtime, SNAPSHOT_NAME, SaveProgress, SyncPolicy};
 use wal::{Begin, Storage};
 
-use self::feed::groups::Groups;
 use crate::config::kind::Named;
 use crate::config::options::Settings;
+use crate::persistence::save_options;
 
 pub use feed::FEED_DESCRIPTORS;
 pub use history::Retention;
 pub use history_thread::HistoryThread;
 pub use log_thread::LogThread;
-pub use recovery::{Folder, OpenLog, SNAPSHOT_NAME, open_folder, redis_log};
+pub use recovery::{begin_with_data, is_new, open_folder, recover, redis_log};
 
 /// Records that the log thread has not taken, in bytes, behind which no write is admitted. They are
 /// in memory, and replies are held long before: this is for writers whose replies nobody holds.
@@ -60,27 +60,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// How many looks there are between two wishes that the log be made durable: 100 ms.
 const LOOKS_BETWEEN_SYNCS: u32 = 50;
 
-/// When the log is made durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncPolicy {
-    /// Each second.
-    EverySecond,
-    /// Before the reply to a write leaves.
-    Always,
-    /// When the system sees fit, but at the end and where WAITAOF asks for it.
-    Never,
-}
-
 impl Named for SyncPolicy {
     const ALL: &'static [SyncPolicy] =
         &[SyncPolicy::EverySecond, SyncPolicy::Always, SyncPolicy::Never];
 
     fn name(self) -> &'static str {
-        match self {
-            SyncPolicy::Always => "always",
-            SyncPolicy::EverySecond => "everysec",
-            SyncPolicy::Never => "no",
-        }
+        SyncPolicy::name(self)
     }
 }
 
@@ -206,7 +191,7 @@ impl Durability {
         progress.based_on.store(log.based_on.0, Ordering::SeqCst);
         let snapshot = std::fs::metadata(log.path.join(SNAPSHOT_NAME));
         progress.snapshot_bytes.store(snapshot.map_or(0, |it| it.len()), Ordering::Relaxed);
-        *self.groups() = log.groups.clone();
+        *self.groups() = groups_within(&log);
         *self.place() = Some(Place { path: log.path.clone(), storage: Arc::clone(&log.storage) });
         progress.has_failed.store(false, Ordering::Relaxed);
         progress.is_full.store(false, Ordering::Relaxed);
@@ -232,7 +217,7 @@ impl Durability {
     ) -> Result<(), String> {
         let folder = recovery::open_folder(settings)?;
         // It is of no use since the log was turned off, and might be taken for that of these data.
-        folder.clear()?;
+        recovery::clear(&folder)?;
         runtime.keep_changes(true);
         let (consumer, is_empty) = {
             let mut guard = runtime.keyspace().lock_all();
@@ -243,10 +228,17 @@ impl Durability {
         };
         let saved = match is_empty {
             true => Ok(Begin::Nothing),
-            false => folder.save_snapshot(settings, runtime, progress).map(|_| Begin::Snapshot),
+            false => folder
+                .save_snapshot(&save_options(settings), runtime, progress)
+                .map(|_| Begin::Snapshot),
         };
         let begun = saved.and_then(|begin| {
-            let log = folder.begin(settings, runtime, consumer.position(), begin)?;
+            let log = folder.begin(
+                settings.persistence.log_segment_bytes,
+                runtime,
+                consumer.position(),
+                begin,
+            )?;
             Ok((log, consumer))
         });
         match begun {
@@ -475,6 +467,20 @@ impl Durability {
         // Each change is one assignment.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the groups that read `log`, which have read none of what it has not.
+fn groups_within(log: &OpenLog) -> Groups {
+    let (mut groups, end) = (log.groups.clone(), log.writer.lsn());
+    for (name, lsn) in &mut groups.lsns {
+        if *lsn > end {
+            // Under `appendfsync no` it has read what a power cut has taken back.
+            let name = name.escape_ascii();
+            tracing::warn!(%name, lsn, end, "A group of FEED has read behind the log's end");
+            *lsn = end;
+        }
+    }
+    groups
 }
 
 /// Keeps the changes only where an option asks for that by itself.

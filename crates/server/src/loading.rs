@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use base::UnixMs;
 use effects::{BACKLOG_BYTES_MIN, WriteRefusal};
-use runtime::{LoadObserver, Loaded};
+use runtime::{LoadObserver, Loaded, LogFolder, OpenLog};
 
 use crate::config::options::Settings;
-use crate::durability::{Folder, OpenLog, redis_log};
+use crate::durability::{begin_with_data, is_new, recover, redis_log};
 use crate::server_state::ServerState;
 
 /// What is read before anybody is answered: where Redis looks for requests first.
@@ -29,7 +29,7 @@ pub struct Loading {
     stage: Mutex<Stage>,
     changed: Condvar,
     /// The folder of the log that is read.
-    folder: Mutex<Option<Folder>>,
+    folder: Mutex<Option<LogFolder>>,
     is_cancelled: AtomicBool,
     began_at: UnixMs,
     began: Instant,
@@ -74,7 +74,7 @@ pub struct LoadingReport {
 
 impl Loading {
     /// Returns a reading that begins at `now`, by the log of `folder` where there is one.
-    pub fn new(folder: Option<Folder>, now: UnixMs) -> Loading {
+    pub fn new(folder: Option<LogFolder>, now: UnixMs) -> Loading {
         let counts = [(); 4].map(|()| AtomicU64::new(0));
         let [total_bytes, past_bytes, read_bytes, memory_bytes] = counts;
         Loading {
@@ -189,7 +189,7 @@ impl Loading {
         self.changed.notify_all();
     }
 
-    fn take_folder(&self) -> Option<Folder> {
+    fn take_folder(&self) -> Option<LogFolder> {
         self.folder.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -261,14 +261,14 @@ impl ServerState {
 
     /// Makes the data from the log in `folder`. Where there is none as yet, that of a Redis is
     /// taken over.
-    fn load_log(&self, folder: Folder, settings: &Settings) -> Result<OpenLog, String> {
+    fn load_log(&self, folder: LogFolder, settings: &Settings) -> Result<OpenLog, String> {
         let found = redis_log(settings).map_err(|error| error.to_string())?;
         match found {
-            Some(file) if folder.is_new()? => {
+            Some(file) if is_new(&folder)? => {
                 self.take_over(&file)?;
-                folder.begin_with_data(settings, &self.runtime)
+                begin_with_data(folder, settings, &self.runtime)
             }
-            _ => folder.recover(settings, &self.runtime, &self.loading),
+            _ => recover(folder, settings, &self.runtime, &self.loading),
         }
     }
 }

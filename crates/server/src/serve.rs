@@ -10,12 +10,13 @@ use std::thread::{self, JoinHandle};
 
 use command::ShutdownRequest;
 use sys::crash::AlternateStack;
+use sys::error_text::base_text;
 use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
 
 use crate::accept::Acceptor;
 use crate::config::options::{Daemon, Network, Settings};
-use crate::config::{self, CommandLine, Config, base_text};
+use crate::config::{self, CommandLine, Config};
 use crate::durability::{HistoryThread, LogThread};
 use crate::server_state::{Origin, ServerState, enter_directory};
 use crate::service::ServiceThread;

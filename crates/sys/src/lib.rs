@@ -3,10 +3,11 @@
 //! *Layout*: one file per family: `memfd_segments.rs` (memfds, seals, the reserved range),
 //! `memfd_segments/huge_pages.rs`, `poll.rs` (epoll, eventfd), `futex.rs`, `socket.rs` (listeners
 //! and streams), `descriptors.rs` (passing descriptors), `file.rs` (files where others may have put
-//! links), `signal.rs`, `process.rs`, `fork.rs` (who is a forked child), `crash.rs` (the report of
-//! a fatal signal), `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`; two allocators: that
-//! of `allocations.rs` counts, for a program that measures itself, that of `large_blocks.rs` maps
-//! large blocks; and `memory_copy.rs`, which needs the processor, not the system.
+//! links), `error_text.rs`, `signal.rs`, `process.rs`, `fork.rs` (who is a forked child),
+//! `crash.rs` (the report of a fatal signal), `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`;
+//! two allocators: that of `allocations.rs` counts, for a program that measures itself, that of
+//! `large_blocks.rs` maps large blocks; and `memory_copy.rs`, which needs the processor, not the
+//! system.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy: the callers decide who may connect, when to map and what to do about an
 //! error.
@@ -15,6 +16,7 @@ pub mod allocations;
 pub mod clock;
 pub mod crash;
 pub mod descriptors;
+pub mod error_text;
 pub mod file;
 pub mod fork;
 pub mod futex;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sys::error_text::base_text;
+
 use super::text::words;
 
 /// Files that may include each other in depth.
@@ -88,12 +90,6 @@ impl ConfigError {
         let path = path.display();
         ConfigError::File(format!("Fatal error, can't open config file '{path}': {reason}"))
     }
-}
-
-/// Returns the system's own text for `error`, without the number that Rust adds.
-pub fn base_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// A directive, or what is wrong at its place.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use command::ShutdownRequest;
 use keyspace::{CacheObjective, EvictionPolicy, ExportVersion};
+use runtime::SyncPolicy;
 use tracing::level_filters::LevelFilter;
 
 use super::kind::{
@@ -17,7 +18,6 @@ use super::kind::{
 };
 use super::row::{Row, When};
 use super::settings::{Allowed, Derived};
-use crate::durability::SyncPolicy;
 use crate::huge_pages::HugePageMode;
 use crate::worker::polling::PollMode;
 

@@ -1,7 +1,8 @@
 //! The stream of changes, as clients read it: FEED, PURGELOGSTO.
 //!
-//! *Layout*: `groups.rs` is who reads by name; `answering.rs` the side of the thread that answers,
-//! `cursor.rs` how it reads the log, `matching.rs` which changes are wanted and how they are told.
+//! *Layout*: `answering.rs` is the side of the thread that answers, `cursor.rs` how it reads the
+//! log, `matching.rs` which changes are wanted and how they are told. Who reads by name is in the
+//! folder of the log (`runtime/feed_groups.rs`).
 //!
 //! A session leaves a question here and waits like one that is blocked by a key. The history thread
 //! (`history_thread.rs`) answers, which may wait for the disk, and tells the session's worker; no
@@ -10,8 +11,7 @@
 
 pub(super) mod answering;
 mod cursor;
-pub(super) mod groups;
-mod matching;
+pub(super) mod matching;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::{Answer, CommandError, Feed, FeedQuestion};
 use resp::{Protocol, Reply};
+use runtime::Groups;
 use wal::Storage;
 
-use self::groups::Groups;
 use super::Durability;
 use super::history::{Needs, earlier_snapshots, snapshot_name};
 use crate::config::options::Settings;

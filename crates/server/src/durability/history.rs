@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use base::UnixMs;
 use effects::RecordHeader;
+use runtime::SNAPSHOT_NAME;
 use wal::{SegmentStart, Storage};
 
-use super::SNAPSHOT_NAME;
 use crate::config::options::Settings;
 
 /// The bytes of a record that tell its time.

@@ -11,11 +11,9 @@ use base::{Lsn, SecretHasher};
 use collections::{Limits, Rules};
 use rdb::DecodeOptions;
 use rdb::file::{FileReader, Item, LSN_FIELD};
-use runtime::Environment;
+use runtime::{Environment, GROUPS_NAME, Groups, SNAPSHOT_NAME};
 use wal::{Directory, LogError, Reader, Storage, Writer, WriterOptions};
 
-use super::SNAPSHOT_NAME;
-use super::feed::groups::{FILE_NAME, Groups};
 use super::history::{earlier_snapshots, snapshot_name};
 use super::restore::{NO_LSN, lsn_of_field};
 
@@ -127,7 +125,7 @@ fn check_groups(storage: &dyn Storage, text: &mut String) -> bool {
     match Groups::load(storage) {
         Ok(groups) if groups.lsns.is_empty() => true,
         Ok(groups) => {
-            *text += &format!("{FILE_NAME}: {} groups of FEED\n", groups.lsns.len());
+            *text += &format!("{GROUPS_NAME}: {} groups of FEED\n", groups.lsns.len());
             true
         }
         Err(reason) => {

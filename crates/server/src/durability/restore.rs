@@ -14,11 +14,11 @@ use base::{Lsn, UnixMs};
 use effects::{RecordHeader, RecordView};
 use engine::Applier;
 use rdb::file::{FileReader, Item, LSN_FIELD};
-use runtime::{Environment, ExpiredKeys, Runtime, SaveProgress};
+use runtime::{Environment, ExpiredKeys, Runtime, SNAPSHOT_NAME, SaveProgress};
 use wal::{Directory, Reader, SegmentStart, Storage};
 
 use super::history::{earlier_snapshots, first_time, segment_starts, snapshot_name};
-use super::{SNAPSHOT_NAME, moment};
+use super::moment;
 use crate::config::Config;
 use crate::config::options::Settings;
 use crate::loading::Loading;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use base::prng::Prng;
-use runtime::Embedded;
+use runtime::{Embedded, LogFolder};
 use wal::Directory;
 use wal::simulated::SimulatedDisk;
 
@@ -53,8 +53,8 @@ fn live(place: &Place, retention: &Retention, random: &mut Prng) -> BTreeMap<u64
     let (embedded, storage) = (instance(), place.storage());
     let runtime = embedded.runtime();
     let lock = storage.lock().unwrap();
-    let folder = recovery::Folder { path: place.0.clone(), storage: Arc::clone(&storage), lock };
-    let mut log = folder.recover(&settings, runtime, &loading()).unwrap();
+    let folder = LogFolder::new(place.0.clone(), Arc::clone(&storage), lock);
+    let mut log = recover(folder, &settings, runtime, &loading()).unwrap();
     let mut consumer = runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX);
     let mut session = embedded.session();
     let mut digests = BTreeMap::from([(0, digest(&embedded))]);

@@ -11,11 +11,10 @@ use base::prng::Prng;
 use command::{Answer, Feed, FeedQuestion, FeedRead, FeedStart};
 use effects::{Change, Effect, EventClass, Expiry, Record};
 use resp::{Protocol, Reply};
-use runtime::{Embedded, EmbeddedOptions, Environment, Memory, Options};
+use runtime::{Embedded, EmbeddedOptions, Environment, LogFolder, Memory, Options};
 use wal::simulated::{Faults, SimulatedDisk};
 use wal::{Storage, WriteError, Writer, WriterOptions};
 
-use super::recovery::Folder;
 use super::*;
 use crate::config::{Config, read_text};
 use crate::loading::Loading;
@@ -24,9 +23,9 @@ use crate::tests::{TestServer, ask, read_to_end, wait_until};
 const MISCONF_FULL: &[u8] = b"-MISCONF Errors writing to the AOF file: No space left on device\r\n";
 const MISCONF_FAILED: &[u8] = b"-MISCONF Errors writing to the AOF file: Input/output error\r\n";
 
-fn folder(disk: &SimulatedDisk) -> Folder {
+fn folder(disk: &SimulatedDisk) -> LogFolder {
     let lock = disk.lock().unwrap();
-    Folder { path: "simulated".into(), storage: Arc::new(disk.clone()), lock }
+    LogFolder::new("simulated".into(), Arc::new(disk.clone()), lock)
 }
 
 pub(super) fn loading() -> Loading {
@@ -57,7 +56,7 @@ pub(super) fn log_of_seconds(
 /// Starts a server whose log is on `disk`.
 fn start(disk: &SimulatedDisk, options: &str) -> TestServer {
     TestServer::start_with(options, |shared| {
-        let log = folder(disk).recover(&shared.settings(), &shared.runtime, &loading()).unwrap();
+        let log = recover(folder(disk), &shared.settings(), &shared.runtime, &loading()).unwrap();
         shared.durability.begin(log, &shared.runtime);
     })
 }
@@ -339,7 +338,7 @@ fn live(
     config.load(read_text(b"append-segment-size 64kb", None, 1)).unwrap();
     let embedded = instance();
     let runtime = embedded.runtime();
-    let log = folder(disk).recover(&config.settings(), runtime, &loading());
+    let log = recover(folder(disk), &config.settings(), runtime, &loading());
     let mut log = log.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let lsn = log.writer.lsn();
     assert!(lsn >= durable, "seed {seed}: {lsn} is left of {durable}");

@@ -7,11 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use command::{BackupOutcome, BackupRefusal, BackupReport, SessionState};
-use runtime::{SaveError, SaveOptions, SaveProgress, Saved};
+use runtime::{SNAPSHOT_NAME, SaveError, SaveOptions, SaveProgress, Saved};
 use wal::Directory;
 
 use super::{State, Target, Writer, save_options};
-use crate::durability::SNAPSHOT_NAME;
 use crate::durability::inspection::check_snapshot;
 use crate::server_state::ServerState;
 

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use keyspace::ReservedBlock;
 use resp::Output;
 use sys::descriptors::SharedDescriptor;
+use sys::error_text::base_text;
 use sys::socket::{Closer, Listener, Stream};
 
 use super::{Endpoint, OpenContext, Pending, Sent, Transport, TransportEnd, socket};
 use crate::accept::is_loopback;
+use crate::config::Settings;
 use crate::config::options::Network;
-use crate::config::{Settings, base_text};
 use crate::listen::{Accepted, Listens, OptionRefusal};
 use crate::registry::ClientOrigin;
 use crate::statistics::WorkerCounters;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use keyspace::ReservedBlock;
 use resp::Output;
 use sys::descriptors::SharedDescriptor;
+use sys::error_text::base_text;
 use sys::socket::{Closer, Listener, Stream};
 
 use super::{Endpoint, OpenContext, Pending, Sent, Transport, TransportEnd, socket};
-use crate::config::{Settings, base_text};
+use crate::config::Settings;
 use crate::listen::{Accepted, Listens};
 use crate::registry::ClientOrigin;
 use crate::statistics::WorkerCounters;

@@ -46,6 +46,7 @@ const ROWS: &[Row] = &[
             "collections",
             "rdb",
             "effects",
+            "wal",
             "keyspace",
             "command",
             "engine",

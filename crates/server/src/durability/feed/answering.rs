@@ -10,14 +10,14 @@ use base::Lsn;
 use command::{FeedQuestion, FeedRead, FeedStart};
 use effects::{Backlog, EncodedRecord, Lost, RecordError};
 use resp::Reply;
+use runtime::{GROUPS_MAX, Groups, SyncPolicy};
 use wal::{LogError, Storage};
 
 use super::Asked;
 use super::cursor::{Cursor, Cursors};
-use super::groups::{GROUPS_MAX, Groups};
 use super::matching::Wanted;
+use crate::durability::Durability;
 use crate::durability::history::{first_time, segment_starts};
-use crate::durability::{Durability, SyncPolicy};
 use crate::server_state::ServerState;
 
 /// How many bytes of records one question looks at before another has its turn, but for the frame

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use wal::Storage;
 
 /// The file.
-pub const FILE_NAME: &str = "feed-groups";
+pub const GROUPS_NAME: &str = "feed-groups";
 /// How many groups there may be.
 pub const GROUPS_MAX: usize = 128;
 /// The most bytes of the file: all groups with the longest names.
@@ -26,13 +26,13 @@ impl Groups {
     /// # Errors
     /// A sentence that says what is wrong with the file.
     pub fn load(storage: &dyn Storage) -> Result<Groups, String> {
-        let read = wal::read_file(storage, FILE_NAME, FILE_BYTES_MAX);
-        match read.map_err(|error| format!("'{FILE_NAME}' cannot be read: {error}"))? {
+        let read = wal::read_file(storage, GROUPS_NAME, FILE_BYTES_MAX);
+        match read.map_err(|error| format!("'{GROUPS_NAME}' cannot be read: {error}"))? {
             None => Ok(Groups::default()),
             Some(bytes) => Groups::parse(&bytes).ok_or_else(|| {
                 format!(
-                    "'{FILE_NAME}', which has the groups of FEED, is damaged: without it a server \
-                     starts, and has none"
+                    "'{GROUPS_NAME}', which has the groups of FEED, is damaged: without it a \
+                     server starts, and has none"
                 )
             }),
         }
@@ -43,7 +43,7 @@ impl Groups {
     /// # Errors
     /// When the disk fails; what was there before is, or this.
     pub fn save(&self, storage: &dyn Storage) -> std::io::Result<()> {
-        wal::replace_file(storage, FILE_NAME, &self.text())
+        wal::replace_file(storage, GROUPS_NAME, &self.text())
     }
 
     /// Returns the LSN behind which one of them still has to read: those that are more than

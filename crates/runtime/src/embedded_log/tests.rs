@@ -1,0 +1,126 @@
+//! The log of an embedded instance on a disk in memory that fails, is full, and whose power is cut.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::UnixMs;
+use base::prng::Prng;
+use wal::Storage;
+use wal::simulated::{Faults, SimulatedDisk};
+
+use super::*;
+use crate::embedded::EmbeddedOptions;
+use crate::environment::Environment;
+use crate::options::{Memory, Options};
+use crate::simulated::ManualClock;
+
+const UNWRITTEN: &str = "-MISCONF Errors writing to the AOF file";
+
+/// Opens an instance whose log is on `disk`.
+fn open(disk: &SimulatedDisk, sync: SyncPolicy) -> (Embedded, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(UnixMs(1_000_000)));
+    let environment = Environment::simulated(Arc::clone(&clock), 1);
+    let memory = Memory::Heap { segment_bytes: 1 << 20, segment_count: 16 };
+    let instance = Options { memory, ..Options::default() };
+    let options = EmbeddedOptions { instance, allows_debug: true, ..EmbeddedOptions::default() };
+    let log = LogOptions { sync, segment_bytes: 16 << 10, ..LogOptions::new("simulated") };
+    let embedded = Embedded::open_with(&options, environment, |runtime| {
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let lock = storage.lock().expect("nobody has it");
+        let folder = LogFolder::new(PathBuf::from("simulated"), storage, lock);
+        EmbeddedLog::open_in(folder, &log, runtime).map(Some).map_err(OpenError::Log)
+    });
+    (embedded.expect("the log can be read"), clock)
+}
+
+fn ask(embedded: &Embedded, request: &str) -> String {
+    let words: Vec<&str> = request.split(' ').collect();
+    String::from_utf8(embedded.session().run(&words)).expect("replies here are text")
+}
+
+fn digest(embedded: &Embedded) -> String {
+    ask(embedded, "DEBUG DIGEST")
+}
+
+fn random_request(random: &mut Prng) -> String {
+    let (key, number) = (random.below(20), random.below(1000));
+    match random.below(6) {
+        0 => format!("RPUSH l{key} {number}"),
+        1 => format!("HSET h{key} f{number} {number}"),
+        2 => format!("DEL k{key} l{key}"),
+        3 => format!("SET k{key} {}", "v".repeat(number as usize)),
+        4 => format!("INCR n{key}"),
+        _ => format!("GET k{key}"),
+    }
+}
+
+#[test]
+fn what_a_reply_told_is_there_after_any_power_cut() {
+    for seed in 0..60 {
+        let mut random = Prng::new(seed);
+        let disk = SimulatedDisk::new();
+        let mut expected = None;
+        for _ in 0..6 {
+            let (embedded, _) = open(&disk, SyncPolicy::Always);
+            if let Some(expected) = &expected {
+                assert_eq!(&digest(&embedded), expected, "seed {seed}");
+            }
+            for _ in 0..random.below(80) {
+                ask(&embedded, &random_request(&mut random));
+            }
+            expected = Some(digest(&embedded));
+            // The instance is dropped behind it, when its files are of no more use.
+            disk.cut_power(&mut random);
+        }
+    }
+}
+
+#[test]
+fn every_second_a_sweep_makes_durable_what_was_written() {
+    let disk = SimulatedDisk::new();
+    let (embedded, clock) = open(&disk, SyncPolicy::EverySecond);
+    ask(&embedded, "SET a 1");
+    embedded.sweep();
+    let report = embedded.log_report().unwrap();
+    assert!(report.durable < report.written, "{report:?}");
+    clock.advance(Duration::from_secs(1));
+    embedded.sweep();
+    let report = embedded.log_report().unwrap();
+    assert!(report.durable == report.written && report.written > Lsn(0), "{report:?}");
+    // Much is written without waiting for a sweep.
+    while embedded.log_report().unwrap().written == report.written {
+        ask(&embedded, &format!("SET b {}", "v".repeat(4000)));
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    let disk = SimulatedDisk::new();
+    let (embedded, _) = open(&disk, SyncPolicy::Always);
+    assert_eq!(ask(&embedded, "SET a 1"), "+OK\r\n");
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    let refused = ask(&embedded, "SET a 2");
+    assert!(refused.starts_with(UNWRITTEN), "{refused}");
+    // What it would tell is not durable.
+    assert!(ask(&embedded, "GET a").starts_with(UNWRITTEN));
+    assert!(embedded.log_report().unwrap().failure.is_some());
+    disk.set_faults(Faults::default());
+    embedded.sweep();
+    assert_eq!(embedded.log_report().unwrap().failure, None);
+    assert_eq!(ask(&embedded, "GET a"), "$1\r\n2\r\n");
+    assert_eq!(ask(&embedded, "INCR a"), ":3\r\n");
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_promised_any_more() {
+    let disk = SimulatedDisk::new();
+    let (embedded, _) = open(&disk, SyncPolicy::Always);
+    assert_eq!(ask(&embedded, "SET a 1"), "+OK\r\n");
+    disk.set_faults(Faults { syncs_left: Some(0), ..Faults::default() });
+    assert!(ask(&embedded, "SET a 2").starts_with(UNWRITTEN));
+    disk.set_faults(Faults::default());
+    assert!(ask(&embedded, "SET a 3").starts_with(UNWRITTEN));
+    assert!(ask(&embedded, "GET a").starts_with(UNWRITTEN));
+    assert!(embedded.close().is_err());
+}
