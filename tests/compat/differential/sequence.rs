@@ -545,7 +545,7 @@ fn next_request(
 fn far_away(mut request: Request) -> Request {
     // As a point in time it is far away too.
     const FAR: u64 = 4_000_000_000;
-    const TIMED: [&str; 3] = ["expire", "set", "getex"];
+    const TIMED: [&str; 4] = ["expire", "set", "getex", "restore"];
     let name = String::from_utf8_lossy(&request[0]).to_ascii_lowercase();
     if TIMED.iter().any(|timed| name.contains(timed)) {
         for word in request.iter_mut().skip(2) {
@@ -761,5 +761,22 @@ mod tests {
         for name in RARE {
             assert!(candidates().iter().any(|row| row.name == name), "{name} is left out");
         }
+    }
+
+    #[test]
+    fn no_request_gives_a_key_a_time_that_ends_within_the_epoch() {
+        let mut restored = 0;
+        for seed in 0..400 {
+            let epoch = Epoch::draw(seed, 500, None);
+            for request in epoch.steps.iter().map(|step| &step.request) {
+                if !request[0].eq_ignore_ascii_case(b"restore") || request.len() < 4 {
+                    continue;
+                }
+                restored += 1;
+                let time = str::from_utf8(&request[2]).ok().and_then(|text| text.parse().ok());
+                assert!(!time.is_some_and(|time: u64| (1..100_000_000).contains(&time)), "{seed}");
+            }
+        }
+        assert!(restored > 50, "{restored}");
     }
 }
