@@ -40,11 +40,15 @@
 //!
 //! Entry header, one word (bit 0 is the lowest):
 //! ```text
-//! 0  4 type | 4 4 encoding | 8 TTL | 9 1 won | 10 1 fetched | 11 cold | 12 large | 13 long
+//! 0  4 type | 4 4 encoding | 8 TTL | 9 1 won | 10 1 fetched | 11 costed | 12 large | 13 long
 //! 14 1 mark counts | 15 1 roomy | 16 32 mark | 48 8 key length | 56 8 value length
 //! ```
 //! A roomy small entry has an item that is larger than it needs (`item_bytes`), so that its value
 //! can grow; that concerns its owner alone.
+//!
+//! A costed entry knows a cost, in a byte ([`Cost`]): bits 48 to 56 of the header where it is
+//! large or long, else the last byte of its item, which has one more for it. That concerns its
+//! owner alone too.
 //!
 //! The encoding says what the value is (`Encoding`). A small collection is the value itself, which
 //! begins with a listpack or an intset of Redis, byte for byte. Any other lies in the server's
@@ -302,6 +306,47 @@ pub struct AccessMark {
     pub counts: bool,
 }
 
+/// How much dearer than others an entry is to have back: a number from 1 on, of which the five
+/// highest bits are kept.
+///
+/// Up to 31 the byte is the number; above, its high four bits less one say by how many bits a
+/// number is shifted that has a one and then the low four bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost(u8);
+
+impl Cost {
+    /// That of an entry of which nothing is known.
+    pub const ONE: Cost = Cost(1);
+    /// The highest number that a client may give.
+    pub const MAX: u64 = 65_535;
+    const MANTISSA_BITS: u32 = 4;
+
+    /// Returns the highest cost that is not above `number`; `None` where that is no cost.
+    pub fn of(number: u64) -> Option<Cost> {
+        if !(1..=Cost::MAX).contains(&number) {
+            return None;
+        }
+        let shift = number.ilog2().saturating_sub(Cost::MANTISSA_BITS);
+        // The one that the number begins with adds another step to the high bits.
+        Some(Cost(((shift as u8) << Cost::MANTISSA_BITS) + (number >> shift) as u8))
+    }
+
+    /// Returns the number.
+    pub fn number(self) -> u64 {
+        let high = u32::from(self.0 >> Cost::MANTISSA_BITS);
+        let shift = high.saturating_sub(1);
+        (u64::from(self.0) - (u64::from(shift) << Cost::MANTISSA_BITS)) << shift
+    }
+
+    pub(crate) fn byte(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Cost {
+        Cost(byte)
+    }
+}
+
 /// The entry header: one word, see the drawing above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header(pub u64);
@@ -313,12 +358,14 @@ impl Header {
     const TTL: u64 = 1 << 8;
     const WON: u64 = 1 << 9;
     const FETCHED: u64 = 1 << 10;
+    const COSTED: u64 = 1 << 11;
     const LARGE: u64 = 1 << 12;
     const LONG: u64 = 1 << 13;
     const MARK_COUNTS: u64 = 1 << 14;
     const ROOMY: u64 = 1 << 15;
     const MARK_SHIFT: u32 = 16;
     const MARK: u64 = 0xFFFF_FFFF << Header::MARK_SHIFT | Header::MARK_COUNTS;
+    const COST_SHIFT: u32 = 48;
 
     /// Returns a header with `value_type`, `encoding` and `mark`; all else zero.
     pub fn new(value_type: ValueType, encoding: Encoding, mark: AccessMark) -> Header {
@@ -428,7 +475,46 @@ impl Header {
     /// size class.
     #[inline]
     pub fn item_bytes(self, bytes: u64) -> u64 {
+        if self.0 & (Header::ROOMY | Header::COSTED) == 0 {
+            bytes
+        } else {
+            self.larger_item_bytes(bytes)
+        }
+    }
+
+    /// As [`Header::item_bytes`]; apart, as most entries are neither roomy nor costed.
+    #[inline(never)]
+    fn larger_item_bytes(self, bytes: u64) -> u64 {
+        // The largest are long, and have their cost in the header.
+        let bytes = (bytes + u64::from(self.is_costed())).min(SMALL_ENTRY_BYTES_MAX);
         if self.is_roomy() { roomy_item_bytes(bytes) } else { bytes }
+    }
+
+    /// Returns whether the entry knows a cost.
+    #[inline]
+    pub fn is_costed(self) -> bool {
+        self.0 & Header::COSTED != 0
+    }
+
+    /// Returns the header of an entry that knows a cost.
+    pub(crate) fn costed(self) -> Header {
+        Header(self.0 | Header::COSTED)
+    }
+
+    /// Returns whether the header of the entry has room for a cost, as its lengths are elsewhere.
+    pub(crate) fn has_cost_room(self) -> bool {
+        self.is_large() || self.is_long()
+    }
+
+    /// Returns the cost in the header of an entry that is costed, and large or long.
+    pub(crate) fn cost(self) -> Cost {
+        Cost((self.0 >> Header::COST_SHIFT) as u8)
+    }
+
+    /// Returns the header with `cost`, where it is that of a large or long entry.
+    pub(crate) fn with_cost(self, cost: Cost) -> Header {
+        let others = self.costed().0 & !(0xFF << Header::COST_SHIFT);
+        Header(others | u64::from(cost.0) << Header::COST_SHIFT)
     }
 
     /// Returns whether the lengths follow in a word of their own.
@@ -500,9 +586,7 @@ impl Header {
 }
 
 /// Returns the bytes of the item of a roomy entry that takes `bytes`: up to 25 % more, in steps, so
-/// that it moves with one in four or eight of the appends of 8 bytes. Apart, as most entries are
-/// not roomy.
-#[inline(never)]
+/// that it moves with one in four or eight of the appends of 8 bytes.
 fn roomy_item_bytes(bytes: u64) -> u64 {
     const STEP_BYTES_MIN: u64 = 32;
     let step = (1u64 << bytes.ilog2() >> 2).max(STEP_BYTES_MIN);
@@ -601,6 +685,31 @@ mod tests {
             sizes.insert(item);
         }
         assert!(sizes.len() <= 24, "an entry that grows moves seldom: {}", sizes.len());
+    }
+
+    #[test]
+    fn a_cost_is_exact_while_small_and_never_above_what_was_given() {
+        assert_eq!(Cost::of(1), Some(Cost::ONE));
+        assert_eq!((Cost::of(0), Cost::of(Cost::MAX + 1)), (None, None));
+        for number in 1..=Cost::MAX {
+            let cost = Cost::of(number).unwrap();
+            let kept = cost.number();
+            assert!(kept <= number && number - kept <= number / 16, "{number} as {kept}");
+            assert!(number > 31 || kept == number);
+            assert_eq!(Cost::of(kept), Some(cost), "it is its own round number");
+        }
+    }
+
+    #[test]
+    fn a_costed_item_has_a_byte_more() {
+        let header = Header::new(ValueType::String, Encoding::Raw, AccessMark::default());
+        let costed = header.costed();
+        assert!(costed.is_costed() && !header.is_costed());
+        assert_eq!((costed.item_bytes(20), costed.roomy().item_bytes(64)), (21, 96));
+        assert_eq!(costed.item_bytes(SMALL_ENTRY_BYTES_MAX), SMALL_ENTRY_BYTES_MAX);
+        let long = costed.with_lengths(3, 256).with_cost(Cost::from_byte(0xAB));
+        assert!(long.is_long() && long.has_cost_room() && !costed.has_cost_room());
+        assert_eq!((long.cost(), long.mark()), (Cost::from_byte(0xAB), header.mark()));
     }
 
     #[test]

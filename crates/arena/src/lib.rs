@@ -44,7 +44,7 @@ mod upload_region;
 
 pub use arena::{Arena, ArenaConfig, ArenaError, Usage};
 pub use extent::{BlockOwner, Obstacle, SlideBudget, SlideStep, TopStep};
-pub use layout::{AccessMark, Encoding, Grace, ValueType};
+pub use layout::{AccessMark, Cost, Encoding, Grace, ValueType};
 pub use mapped_range::{LimitPolicy, NeedRoom, Region};
 pub use page_pool::{DrainStep, PageOwner};
 pub use reserved::ReservedBlock;

@@ -8,11 +8,12 @@
 //! slots and overflow buckets; `spill.rs` keeps the entries that do not fit into full chains;
 //! `grow.rs` splits, merges and extends the directory; `large.rs` keeps descriptors and blocks;
 //! `sourced.rs` stores values whose bytes come from elsewhere, `rewritten.rs` those that tell their
-//! own length, `uploaded.rs` keeps those in upload
-//! memory; `transfer.rs` hands a large value on; `maintain.rs` is expiry's array, scan, sampling,
-//! evacuation, compaction, sliding.
+//! own length, `uploaded.rs` keeps those in upload memory; `costed.rs` keeps costs; `transfer.rs`
+//! hands a large value on; `maintain.rs` is expiry's array, scan, sampling, evacuation,
+//! compaction, sliding.
 
 mod chain;
+mod costed;
 mod entry;
 mod grow;
 mod held;
@@ -87,6 +88,13 @@ pub struct NewValue<'a> {
     pub expiry: Option<UnixMs>,
     /// What the entry remembers of its accesses from here on.
     pub mark: AccessMark,
+}
+
+impl NewValue<'_> {
+    #[inline(always)]
+    fn header(&self) -> Header {
+        Header::new(self.value_type, self.encoding, self.mark)
+    }
 }
 
 /// Writes the piece of a value that begins at an offset: the whole slice, and the same bytes
@@ -433,7 +441,7 @@ impl Table {
         gap: u64,
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.insert_parts(hash, key, (gap, None), value, &[])
+        self.insert_parts(hash, key, (gap, None), value.header(), value, &[])
     }
 
     fn insert_parts(
@@ -441,6 +449,7 @@ impl Table {
         hash: u64,
         key: &[u8],
         (gap, fill): (u64, Option<Filling<'_>>),
+        header: Header,
         value: &NewValue<'_>,
         tail: &[u8],
     ) -> Result<EntryId, NeedRoom> {
@@ -448,7 +457,6 @@ impl Table {
         self.grow_for_one()?;
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home, tag_of(hash))?;
-        let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [&[], value.bytes, tail];
         let expiry = value.expiry;
         let content = Content { header, expiry, key, parts, gap, fill, spare: 0 };
@@ -472,7 +480,7 @@ impl Table {
         key: &[u8],
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.replace_parts(id, key, (0, None), value, &[])
+        self.replace_parts(id, key, (0, None), value.header(), value, &[])
     }
 
     fn replace_parts(
@@ -480,11 +488,11 @@ impl Table {
         id: EntryId,
         key: &[u8],
         (gap, fill): (u64, Option<Filling<'_>>),
+        header: Header,
         value: &NewValue<'_>,
         tail: &[u8],
     ) -> Result<EntryId, NeedRoom> {
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
-        let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [value.bytes, tail, &[]];
         let expiry = value.expiry;
         self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
@@ -517,7 +525,9 @@ impl Table {
         encoding: Encoding,
     ) -> Result<EntryId, NeedRoom> {
         self.own(id)?;
+        let cost = self.entry(id).cost();
         if self.overwrite_in_place(id, offset, bytes, encoding) {
+            self.keep_cost(id, cost);
             return Ok(id);
         }
         // A small entry may be written over while its bytes are read, or moved by compaction: they
@@ -548,7 +558,9 @@ impl Table {
         let content = Content { header, expiry, key, parts, gap, fill: None, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
-        result
+        let id = result?;
+        self.keep_cost(id, cost);
+        Ok(id)
     }
 
     /// Sets or removes the time to live.
@@ -577,7 +589,7 @@ impl Table {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         let entry = self.entry(id);
-        let key_length = entry.key().len();
+        let (key_length, cost) = (entry.key().len(), entry.cost());
         scratch.extend_from_slice(entry.key());
         scratch.extend_from_slice(entry.value());
         let (key, value) = scratch.split_at(key_length);
@@ -585,7 +597,9 @@ impl Table {
         let content = Content { header, expiry, key, parts, gap: 0, fill: None, spare: 0 };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
-        result
+        let id = result?;
+        self.keep_cost(id, cost);
+        Ok(id)
     }
 
     /// Asks the cache for what [`Table::remove`] of the small entry at `id` changes beside the

@@ -163,6 +163,10 @@ fn events_of_command<'a>(
         "XADD" if arguments.next() == Some(b"MAXLEN".as_slice()) => {
             vec![named("xadd"), here("xtrim")]
         }
+        // The value comes first.
+        "SET" if arguments.nth(1) == Some(b"PXAT".as_slice()) => {
+            vec![named("set"), KeyspaceEvent { class: EventClass::Generic, ..here("expire") }]
+        }
         // What is pending is nobody's business but the group's.
         "XACK" | "XCLAIM" => Vec::new(),
         _ if name.contains('|') => vec![here(&name.replace('|', "-"))],

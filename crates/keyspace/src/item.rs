@@ -255,7 +255,7 @@ impl KeyWriter<'_> {
         let entry = self.part().table.entry(id);
         let (value, expiry) = (text_of(&entry).to_vec(), entry.expiry());
         let encoding = encoding_of(&value);
-        self.bounded(|writer| writer.put(key, Some(id), &value, encoding, expiry))?;
+        self.bounded(|writer| writer.put_changed(key, Some(id), &value, encoding, expiry))?;
         // The change that follows may still be refused: others have the same string until then.
         let effect = Effect::Set { key: key.bytes, value: &value, expiry: Expiry::Keep };
         self.record_encoding(EventClass::String, effect);

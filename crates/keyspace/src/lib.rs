@@ -28,6 +28,7 @@ mod adopted_values;
 mod cache_report;
 mod clearing;
 mod collection_writer;
+mod costs;
 mod deferred_free;
 mod digest;
 mod encoding;
@@ -75,7 +76,7 @@ pub use access::{Access, ScanQuery};
 pub use adopted_values::COPIED_UNLOCKED_BYTES_MIN;
 pub use arena::pins::SessionPins;
 pub use arena::{
-    Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
+    Claim, Cost, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
     Uploader, ValueType,
 };
 pub use cache_report::{AdaptiveReport, CacheReport, SizeClass};

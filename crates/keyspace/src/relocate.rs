@@ -4,7 +4,9 @@
 //! collection; other values are copied. No client sees an intermediate state: the locks are held,
 //! and readers in other processes are kept out of both tables.
 
-use arena::{AccessMark, Encoding, Entry, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
+use arena::{
+    AccessMark, Cost, Encoding, Entry, EntryId, HeldValue, NeedRoom, NewValue, Source, ValueType,
+};
 use base::{DatabaseIndex, Key, UnixMs};
 use collections::{Collection, Compact};
 use effects::{Cause, Effect, EventClass};
@@ -31,6 +33,7 @@ struct MovedValue {
     encoding: Encoding,
     expiry: Option<UnixMs>,
     mark: AccessMark,
+    cost: Cost,
 }
 
 /// What became of a value that was to be at another key, or in another database.
@@ -416,8 +419,8 @@ impl KeyWriter<'_> {
             }
         });
         let (value_type, encoding) = (entry.value_type(), entry.encoding());
-        let (expiry, mark) = (entry.expiry(), entry.mark());
-        MovedValue { value, value_type, encoding, expiry, mark }
+        let (expiry, mark, cost) = (entry.expiry(), entry.mark(), entry.cost());
+        MovedValue { value, value_type, encoding, expiry, mark, cost }
     }
 
     /// Stores `moved` over the entry at `found`, which is that of `key`, or as a new one, without
@@ -428,7 +431,7 @@ impl KeyWriter<'_> {
         found: Option<EntryId>,
         moved: &mut MovedValue,
     ) -> Result<(), NeedRoom> {
-        let MovedValue { value, value_type, encoding, expiry, mark } = moved;
+        let MovedValue { value, value_type, encoding, expiry, mark, cost } = moved;
         let (value_type, encoding, expiry, mark) = (*value_type, *encoding, *expiry, *mark);
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
         match value {
@@ -443,7 +446,10 @@ impl KeyWriter<'_> {
                     let stored = self.put_private(key, found, collection, &new(&[]));
                     return stored.map_err(|(need, _)| need);
                 }
-                let store = |writer: &mut Self| writer.put_value(key, found, &new(bytes));
+                let store = |writer: &mut Self| match *cost {
+                    Cost::ONE => writer.put_value(key, found, &new(bytes)),
+                    cost => writer.put_from(key, found, Source::Costed(cost, &[]), &new(bytes)),
+                };
                 // What it is of goes right after: only a large one could take much meanwhile.
                 match (bytes.len() as u64) < SCRATCH_BYTES_MIN {
                     true => store(self),

@@ -170,7 +170,8 @@ impl KeyWriter<'_> {
                 writer.edit(key, id, |table| table.overwrite(id, at, bytes, Encoding::Raw))
             }),
             Edit::From(_) | Edit::Whole => {
-                self.bounded(|writer| writer.put(key, Some(id), new, Encoding::Raw, expiry))
+                let (id, encoding) = (Some(id), Encoding::Raw);
+                self.bounded(|writer| writer.put_changed(key, id, new, encoding, expiry))
             }
         }
     }

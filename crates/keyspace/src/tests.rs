@@ -5,6 +5,7 @@ mod accounting;
 mod adaptive;
 mod atomicity;
 mod compact;
+mod costs;
 mod expiry;
 mod held_blocks;
 mod parts;

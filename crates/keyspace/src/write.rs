@@ -205,7 +205,7 @@ impl<'g> WriteView<'g> {
         let encoding = if is_text { encoding_of_text(value) } else { encoding_of(value) };
         let mut writer = self.writer(key);
         let found = writer.live(key);
-        writer.put(key, found, value, encoding, None)?;
+        writer.put_changed(key, found, value, encoding, None)?;
         let set = Effect::Set { key: key.bytes, value, expiry: Expiry::Keep };
         writer.changed(key, EventClass::String, set);
         writer.tell_encoding(key, value, encoding);
@@ -412,6 +412,9 @@ impl<'p> KeyWriter<'p> {
         encoding: Encoding,
         expiry: Expiry,
     ) -> Result<(), NeedRoom> {
+        if expiry == Expiry::Keep {
+            return self.store_kept(key, value, encoding);
+        }
         let found = self.live(key);
         let at = self.expiry_after(found, expiry);
         self.put(key, found, value, encoding, at)?;
@@ -520,7 +523,7 @@ impl<'p> KeyWriter<'p> {
             return Ok(());
         }
         let (value, expiry) = (entry.value().to_vec(), entry.expiry());
-        self.put(key, Some(id), &value, encoding, expiry)?;
+        self.put_changed(key, Some(id), &value, encoding, expiry)?;
         self.emit_as_text(key);
         Ok(())
     }
@@ -665,7 +668,7 @@ impl<'p> KeyWriter<'p> {
 
     /// As [`KeyWriter::put_value`], with a value that lies in `block` already.
     #[cold]
-    fn link(
+    pub(crate) fn link(
         &mut self,
         key: &Key<'_>,
         found: Option<EntryId>,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use base::UnixMs;
 
 use crate::layout::{
-    AccessMark, BLOCK_HEADER_BYTES, Encoding, Grace, Header, Location, ValueType, block,
+    AccessMark, BLOCK_HEADER_BYTES, Cost, Encoding, Grace, Header, Location, ValueType, block,
     block_value_offset,
 };
 use crate::mapped_range::MappedRange;
@@ -124,6 +124,25 @@ impl<'a> Entry<'a> {
     #[inline]
     pub fn mark(&self) -> AccessMark {
         self.header.mark()
+    }
+
+    /// Returns how much dearer than others the entry is to have back.
+    #[inline]
+    pub fn cost(&self) -> Cost {
+        if self.header.is_costed() { self.kept_cost() } else { Cost::ONE }
+    }
+
+    #[cold]
+    fn kept_cost(&self) -> Cost {
+        match self.header.has_cost_room() {
+            true => self.header.cost(),
+            false => Cost::from_byte((self.load(self.last_word()) >> 56) as u8),
+        }
+    }
+
+    /// Returns where the last word of the item of a small entry is.
+    pub(super) fn last_word(&self) -> u64 {
+        self.reference + class_bytes(self.class()) - 8
     }
 
     /// Returns the bytes of memory that the entry uses, its share of the index included, and the

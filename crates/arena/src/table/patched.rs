@@ -80,14 +80,16 @@ impl Table {
         let memory = self.memory.clone();
         let entry = Entry::at(&memory, id.reference);
         let (header, expiry) = (entry.header().with_encoding(encoding), entry.expiry());
-        let mut bytes = entry.value().to_vec();
+        let (mut bytes, cost) = (entry.value().to_vec(), entry.cost());
         for (offset, byte) in changes {
             bytes[*offset as usize] = *byte;
         }
         let parts = [&bytes[..], &[], &[]];
         let content =
             Content { header, expiry, key: entry.key(), parts, gap: 0, fill: None, spare: 0 };
-        self.put(id, &content)
+        let id = self.put(id, &content)?;
+        self.keep_cost(id, cost);
+        Ok(id)
     }
 
     fn write_changes_at(&self, value: u64, changes: &[(u64, u8)]) {

@@ -1,6 +1,7 @@
 //! Values whose bytes the caller does not have: made where they stay, received there, or in upload
 //! memory.
 
+use crate::layout::{Cost, Header};
 use crate::mapped_range::NeedRoom;
 use crate::reserved::ReservedBlock;
 
@@ -16,6 +17,8 @@ pub enum Source<'a> {
     Reserved(&'a mut ReservedBlock),
     /// These few, behind the bytes of the value.
     Tail(&'a [u8]),
+    /// As a tail, of an entry that knows a cost.
+    Costed(Cost, &'a [u8]),
 }
 
 impl Table {
@@ -36,7 +39,8 @@ impl Table {
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
         let (gap, tail) = (self.gap_of(&source, key, value), source.tail());
-        let id = self.insert_parts(hash, key, gap, value, tail)?;
+        let id = self.insert_parts(hash, key, gap, source.header_of(value), value, tail)?;
+        self.keep_cost(id, source.cost());
         source.note_stored();
         Ok(id)
     }
@@ -56,7 +60,8 @@ impl Table {
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
         let (gap, tail) = (self.gap_of(&source, key, value), source.tail());
-        let id = self.replace_parts(id, key, gap, value, tail)?;
+        let id = self.replace_parts(id, key, gap, source.header_of(value), value, tail)?;
+        self.keep_cost(id, source.cost());
         source.note_stored();
         Ok(id)
     }
@@ -70,7 +75,7 @@ impl Table {
     ) -> (u64, Option<Filling<'a>>) {
         let (length, filling) = match source {
             Source::Made(length, fill) => return (*length, Some(Filling::By(*fill))),
-            Source::Tail(_) => return (0, None),
+            Source::Tail(_) | Source::Costed(..) => return (0, None),
             Source::Uploaded(uploaded) => {
                 assert!(!uploaded.stays || uploaded.length >= ADOPTED_BYTES_MIN, "it is large");
                 (uploaded.length, Filling::Uploaded(*uploaded))
@@ -88,8 +93,22 @@ impl Table {
 impl<'a> Source<'a> {
     fn tail(&self) -> &'a [u8] {
         match *self {
-            Source::Tail(tail) => tail,
+            Source::Tail(tail) | Source::Costed(_, tail) => tail,
             _ => &[],
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        match self {
+            Source::Costed(cost, _) => *cost,
+            _ => Cost::ONE,
+        }
+    }
+
+    fn header_of(&self, value: &NewValue<'_>) -> Header {
+        match self.cost() {
+            Cost::ONE => value.header(),
+            _ => value.header().costed(),
         }
     }
 

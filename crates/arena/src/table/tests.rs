@@ -15,8 +15,8 @@ use super::chain::ALIKE_MAX;
 use super::*;
 use crate::arena::ArenaConfig;
 use crate::layout::{
-    AccessMark, CHAIN_BUCKETS_MAX, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, TYPE_FREE,
-    root,
+    AccessMark, CHAIN_BUCKETS_MAX, Cost, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX,
+    TYPE_FREE, root,
 };
 use crate::mapped_range::LimitPolicy;
 use crate::reserved::ReservedBlock;
@@ -54,6 +54,8 @@ struct Pair {
     model: Model,
     /// For how long values may be read as stale ones.
     graces: HashMap<Vec<u8>, Grace>,
+    /// What values cost to have back, where that is known.
+    costs: HashMap<Vec<u8>, Cost>,
     random: Prng,
     key_count: u64,
     /// The keys, where they are chosen.
@@ -68,8 +70,19 @@ impl Pair {
         let arena = arena(1 << 16, if cfg!(miri) { 64 } else { 4096 });
         let table = table(&arena, 0);
         let (model, random) = (HashMap::new(), Prng::new(seed));
-        let (graces, names, handed_on) = (HashMap::new(), Vec::new(), 0);
-        Pair { arena, table, model, graces, random, key_count, names, value_bytes_max, handed_on }
+        let (graces, costs, names, handed_on) = (HashMap::new(), HashMap::new(), Vec::new(), 0);
+        Pair {
+            arena,
+            table,
+            model,
+            graces,
+            costs,
+            random,
+            key_count,
+            names,
+            value_bytes_max,
+            handed_on,
+        }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -115,6 +128,7 @@ impl Pair {
                 self.table.remove(id);
                 self.model.remove(&key);
                 self.graces.remove(&key);
+                self.costs.remove(&key);
             }
             (8, Some(id)) => self.hand_on(&key, id),
             (8, None) => {
@@ -129,6 +143,17 @@ impl Pair {
 
     fn expiry(&mut self) -> Option<UnixMs> {
         (self.random.below(3) == 0).then(|| UnixMs(self.random.below(1 << 40) as i64))
+    }
+
+    /// Returns what the value of `key` is to cost: not known for two of three.
+    fn cost(&mut self, key: &[u8]) -> Cost {
+        self.costs.remove(key);
+        let number = if self.random.below(3) == 0 { self.random.below(Cost::MAX) + 1 } else { 1 };
+        let cost = Cost::of(number).expect("it is one");
+        if cost != Cost::ONE {
+            self.costs.insert(key.to_vec(), cost);
+        }
+        cost
     }
 
     /// Returns a block with `bytes`, now and then, where they are many; sometimes drops one first
@@ -171,6 +196,10 @@ impl Pair {
             let inserted = self.table.insert_from(hash, key, source, &value(&[], expiry));
             let id = inserted.expect("there is room");
             drop(block);
+            let cost = self.cost(key);
+            if cost != Cost::ONE {
+                self.table.set_large_cost(id, cost);
+            }
             assert_eq!(self.table.entry(id).value().as_ptr(), held.as_ref().as_ptr());
             assert_eq!((held.as_ref(), self.arena.reserved_bytes()), (&bytes[..], 0));
             self.model.insert(key.to_vec(), (bytes, expiry));
@@ -179,7 +208,12 @@ impl Pair {
         let gap_max = if self.random.below(2) == 0 { 0 } else { self.value_bytes_max.min(5000) };
         let gap = self.random.below(gap_max + 1);
         let new = value(&bytes, expiry);
-        let id = self.table.insert_behind(hash, key, gap, &new).expect("there is room");
+        let cost = if gap == 0 { self.cost(key) } else { Cost::ONE };
+        let inserted = match cost {
+            Cost::ONE => self.table.insert_behind(hash, key, gap, &new),
+            cost => self.table.insert_from(hash, key, Source::Costed(cost, &[]), &new),
+        };
+        let id = inserted.expect("there is room");
         bytes.splice(..0, vec![0; gap as usize]);
         assert_eq!(self.table.entry(id).value(), bytes);
         self.model.insert(key.to_vec(), (bytes, expiry));
@@ -187,13 +221,24 @@ impl Pair {
 
     fn replace(&mut self, key: &[u8], id: EntryId) {
         let (bytes, expiry) = (self.bytes(), self.expiry());
+        self.costs.remove(key);
         let replaced = match self.reserved(key, &bytes) {
             Some(mut block) => {
                 let source = Source::Reserved(&mut block);
                 self.table.replace_from(id, key, source, &value(&[], expiry))
             }
-            None => self.table.replace(id, key, &value(&bytes, expiry)),
+            None => match self.cost(key) {
+                Cost::ONE => self.table.replace(id, key, &value(&bytes, expiry)),
+                cost => {
+                    let (source, text) = (Source::Costed(cost, b"tail"), value(&bytes, expiry));
+                    self.table.replace_from(id, key, source, &text)
+                }
+            },
         };
+        let mut bytes = bytes;
+        if self.costs.contains_key(key) {
+            bytes.extend_from_slice(b"tail");
+        }
         let id = replaced.expect("there is room");
         self.graces.remove(key);
         assert_eq!(self.table.entry(id).value(), bytes);
@@ -237,6 +282,10 @@ impl Pair {
         for name in [key, &other] {
             self.graces.remove(name);
         }
+        self.costs.remove(&other);
+        if let Some(cost) = self.costs.remove(key) {
+            self.costs.insert(other.clone(), cost);
+        }
         if let Some(id) = self.table.find(hash, &other) {
             self.table.remove_for_adoption(id);
         }
@@ -277,6 +326,9 @@ impl Pair {
                 assert_eq!((entry.value(), entry.expiry()), (&bytes[..], *expiry));
                 let grace = self.graces.get(entry.key()).copied().unwrap_or_default();
                 assert_eq!(entry.grace(), grace);
+                let cost = self.costs.get(entry.key()).copied().unwrap_or(Cost::ONE);
+                assert_eq!(entry.cost(), cost, "of {} bytes", bytes.len());
+                assert_eq!(entry.header().is_costed(), cost != Cost::ONE, "else it has no byte");
                 assert!(seen.insert(entry.key().to_vec()), "an entry is in one slot");
             });
             if cursor == 0 {
@@ -341,6 +393,7 @@ fn run(seed: u64, steps: u64, key_count: u64, value_bytes_max: u64, check_every:
     pair.table.clear();
     pair.model.clear();
     pair.graces.clear();
+    pair.costs.clear();
     pair.check();
     for _ in 0..100 {
         pair.step();

@@ -1,7 +1,7 @@
 //! SET: makes a key hold a string.
 
 use base::Key;
-use keyspace::Expiry;
+use keyspace::{Cost, Expiry};
 use resp::RequestView;
 
 use super::comparison::{Comparison, IFDEQ, IFDNE, IFEQ, IFNE};
@@ -44,13 +44,16 @@ pub(crate) const EXPIRATION: Arg = Arg::one_of(
 )
 .optional();
 
+/// How dear the value is.
+const COST: Arg = Arg::integer("cost").token("COST").within(1, Cost::MAX as i64).optional();
+
 pub(super) static SET: Command = Command {
     name: "set",
     summary: "Makes a key hold a string, whatever it held, and drops its time to live.",
     since: "1.0.0",
     group: Group::String,
     arity: Arity::at_least(3),
-    flags: Flags::DENYOOM,
+    flags: Flags::DENYOOM.with(Flags::EFFECT),
     keys: &[KeySpec::at(
         1,
         KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE).with(KeyFlags::VARIABLE_FLAGS),
@@ -58,7 +61,7 @@ pub(super) static SET: Command = Command {
     .note("RW and ACCESS due to the optional `GET` argument")],
     key_flags: Some(key_flags),
     value_at: Some(2),
-    args: &[Arg::key("key"), Arg::string("value"), CONDITION, GET, EXPIRATION],
+    args: &[Arg::key("key"), Arg::string("value"), CONDITION, GET, EXPIRATION, COST],
     history: &[
         ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
         ("6.0.0", "Added the `KEEPTTL` option."),
@@ -66,7 +69,11 @@ pub(super) static SET: Command = Command {
         ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
     ],
     note: "IFEQ is of Valkey 8.1 and Redis 8.4, IFNE, IFDEQ and IFDNE are of Redis 8.4; Redis 7.2 \
-        has none of them.",
+        has none of them. COST is of Forebay: how much dearer than others the value is to have \
+        back, a number from 1 to 65535 of which the five highest bits are kept. Where \
+        maxmemory-policy is adaptive, a key of cost 10 stays as long as one that is asked for ten \
+        times as often; under other policies it has no effect. KEEPTTL keeps the cost too, as do \
+        commands that change the value; a plain SET drops it. SHM COMMIT does not take it.",
     example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT
@@ -74,29 +81,40 @@ pub(super) static SET: Command = Command {
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let value = args.at(2);
-    run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
-        Ok(cx.view.set(key, value, expiry)?)
+    run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry, cost| {
+        match cost {
+            None => cx.view.set(key, value, expiry)?,
+            Some(cost) => cx.view.set_costed(key, value, expiry, cost)?,
+        }
+        Ok(())
     })
 }
 
 /// Runs `command`, whose options are those of SET and begin at argument `first`, and which stores
 /// by `store`.
 #[inline]
-pub(crate) fn run_with(
+pub(crate) fn run_with<S>(
     command: &'static Command,
     first: usize,
     cx: &mut WriteContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-    store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), Unfinished>,
-) -> Result<(), Unfinished> {
+    store: S,
+) -> Result<(), Unfinished>
+where
+    S: FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry, Option<Cost>) -> Result<(), Unfinished>,
+{
     let key = args.key(0);
     if args.len() == first {
-        store(cx, key, Expiry::Clear)?;
+        store(cx, key, Expiry::Clear, None)?;
         reply.ok();
         return Ok(());
     }
     let options = SetOptions::of_set(args, first)?;
+    if options.cost.is_some() && first != OPTIONS_AT {
+        // The effect of an upload has no place for it.
+        return Err(CommandError::Syntax.into());
+    }
     let expiry = options.time.expiry(cx.now(), command)?;
     if options.get {
         reply_string(cx.view.as_read(), key, reply)?;
@@ -114,7 +132,7 @@ pub(crate) fn run_with(
         }
     };
     if is_wanted {
-        store(cx, key, expiry)?;
+        store(cx, key, expiry, options.cost)?;
     }
     match (options.get, is_wanted) {
         (true, _) => {}

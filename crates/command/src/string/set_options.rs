@@ -1,7 +1,7 @@
 //! The options of SET, MSETEX and GETEX.
 
 use base::UnixMs;
-use keyspace::Expiry;
+use keyspace::{Cost, Expiry};
 
 use super::comparison::Comparison;
 use crate::handler::error::CommandError;
@@ -19,6 +19,8 @@ pub(super) struct SetOptions<'a> {
     pub get: bool,
     /// What becomes of the time to live.
     pub time: Time<'a>,
+    /// COST: how much dearer than others the value is to have back.
+    pub cost: Option<Cost>,
 }
 
 /// When they do anything at all.
@@ -89,6 +91,10 @@ impl<'a> SetOptions<'a> {
                 options.condition = Some(Condition::Compared(comparison));
             } else if is_of_one && args.is(index, "GET") {
                 options.get = true;
+            } else if is_of_one && index + 1 < args.len() && args.is(index, "COST") {
+                index += 1;
+                let cost = u64::try_from(args.integer(index)?).ok().and_then(Cost::of);
+                options.cost = Some(cost.ok_or(CommandError::NotInteger)?);
             } else if args.is(index, "KEEPTTL") && matches!(options.time, Time::Unsaid | Time::Keep)
             {
                 options.time = Time::Keep;

@@ -47,6 +47,14 @@ fn sums_are_results() {
     check(&["SET k 10 EX 9"], "INCRBY k 5", "SET k 15 KEEPTTL");
     check(&["SET k 10.5"], "INCRBYFLOAT k 0.1", "SET k 10.6 KEEPTTL");
     check(&[], "DECR k", "SET k -1 KEEPTTL");
+    check(&["SET k 10 COST 7"], "INCR k", "SET k 11 KEEPTTL");
+}
+
+#[test]
+fn a_cost_is_named() {
+    check(&[], "SET k v COST 40", "SET k v COST 40");
+    check(&[], "SET k v EX 10 COST 65535", "SET k v PXAT 1700000010000 COST 63488");
+    check(&["SET k v EX 10"], "SET k w COST 2 KEEPTTL", "SET k w KEEPTTL COST 2");
 }
 
 #[test]

@@ -44,6 +44,37 @@ fn a_digest_is_that_of_xxh3() {
 }
 
 #[test]
+fn set_takes_a_cost_and_object_tells_it() {
+    const NOT_INTEGER: &str = "(error) ERR value is not an integer or out of range";
+    check_all(&[
+        ("OBJECT COST k", "(nil)"),
+        ("SET k 5", "OK"),
+        ("OBJECT COST k", "(integer) 1"),
+        ("SET k 5 COST 10", "OK"),
+        ("OBJECT COST k", "(integer) 10"),
+        ("SET k 5 XX cost 20 KEEPTTL GET", "\"5\""),
+        ("INCR k", "(integer) 6"),
+        ("INCRBYFLOAT k 0.5", "\"6.5\""),
+        ("SETBIT k 100 1", "(integer) 0"),
+        ("RENAME k l", "OK"),
+        ("OBJECT COST l", "(integer) 20"),
+        ("SET l 6 NX COST 30", "(nil)"),
+        ("OBJECT COST l", "(integer) 20"),
+        ("SET l 6", "OK"),
+        ("OBJECT COST l", "(integer) 1"),
+        ("RPUSH list a", "(integer) 1"),
+        ("OBJECT COST list", "(integer) 1"),
+        ("SET k 5 COST", SYNTAX),
+        ("SET k 5 COST 0", NOT_INTEGER),
+        ("SET k 5 COST 65536", NOT_INTEGER),
+        ("SET k 5 COST -1", NOT_INTEGER),
+        ("SET k 5 COST much", NOT_INTEGER),
+        ("MSETEX 1 k 5 COST 5", SYNTAX),
+        ("GET k", "(nil)"),
+    ]);
+}
+
+#[test]
 fn delex_removes_what_compares_as_it_is_to() {
     check_all(&[
         ("DELEX k", "(integer) 0"),

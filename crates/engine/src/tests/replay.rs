@@ -428,7 +428,8 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         applied += usize::from(results[0].is_ok());
         assert_eq!(digest(&here), digest(&there), "{request:?}");
     }
-    assert!(applied > 60 * effects.len(), "{applied}");
+    // SET makes strings of keys that others then find of the wrong type.
+    assert!(applied > 40 * effects.len(), "{applied}");
 }
 
 /// When a HyperLogLog becomes dense follows from an option, which may be another one where its

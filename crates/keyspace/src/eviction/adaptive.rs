@@ -109,10 +109,6 @@ impl Adaptive {
         Adaptive { shared, policy }
     }
 
-    fn candidate(&self, mark: AccessMark, bytes: u64) -> policy::Candidate {
-        policy::Candidate { mark: self.mark_of(mark), bytes, cost: Cost::ONE }
-    }
-
     fn mark_of(&self, mark: AccessMark) -> Mark {
         match mark.counts {
             true => Mark::from_word(mark.word),
@@ -122,7 +118,8 @@ impl Adaptive {
 
     fn removed(&mut self, told: &Told<'_>, bytes: u64, cause: Cause) {
         let hash = salted(told.database, told.hash);
-        let candidate = self.candidate(told.mark, bytes);
+        // What a victim was worth is asked by the simulation alone.
+        let candidate = policy::Candidate { mark: self.mark_of(told.mark), bytes, cost: Cost::ONE };
         match cause {
             Cause::Evicted => self.policy.evict(hash, candidate),
             _ => self.policy.remove(hash, bytes, candidate.mark),
@@ -133,7 +130,12 @@ impl Adaptive {
 impl Ranking for Adaptive {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
         let object = candidate.object;
-        self.policy.value(self.candidate(object.mark(), object.memory_bytes())).rank()
+        let cost = match object.cost() {
+            arena::Cost::ONE => Cost::ONE,
+            cost => Cost::of(cost.number()),
+        };
+        let (mark, bytes) = (self.mark_of(object.mark()), object.memory_bytes());
+        self.policy.value(policy::Candidate { mark, bytes, cost }).rank()
     }
 
     fn see(&mut self, told: &Told<'_>, event: KeyEvent) -> Option<AccessMark> {

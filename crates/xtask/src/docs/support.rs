@@ -60,6 +60,7 @@ const OURS: &[(&str, &str)] = &[
     ("LFREE", "leases"),
     ("LGET", "leases"),
     ("MLGET", "leases"),
+    ("OBJECT COST", "what a value costs to have back"),
     ("SHM", "working through shared memory"),
     ("SHM ", "working through shared memory"),
     ("DEBUG ", "Redis has it and does not document it"),

@@ -1,5 +1,6 @@
 //! OBJECT: how values are kept.
 
+mod cost;
 mod encoding;
 mod freq;
 mod idletime;
@@ -15,6 +16,7 @@ pub(super) static OBJECT: Command = Command {
     complexity: "Depends on the subcommand",
     arity: Arity::at_least(2),
     subcommands: &[
+        &cost::COST,
         &encoding::ENCODING,
         &freq::FREQ,
         &HELP,

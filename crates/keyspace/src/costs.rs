@@ -1,0 +1,107 @@
+//! Strings with a cost: how much dearer than others they are to have back. It stays while the value
+//! is changed, and goes when another value is stored.
+
+use arena::{Cost, Encoding, EntryId, NeedRoom, Source};
+use base::number_text::IntegerText;
+use base::{Key, UnixMs};
+use effects::{Effect, EventClass, Expiry};
+
+use crate::encoding::encoding_of;
+use crate::write::{KeyWriter, WriteView};
+
+impl WriteView<'_> {
+    /// As [`WriteView::set`], of a value that has this `cost`, whatever it had before.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn set_costed(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        expiry: Expiry,
+        cost: Cost,
+    ) -> Result<(), NeedRoom> {
+        let mut writer = self.writer(key);
+        let found = writer.live(key);
+        let at = writer.expiry_after(found, expiry);
+        writer.put_costed(key, found, value, encoding_of(value), at, cost)?;
+        writer.tell_costed(key, value, expiry, cost);
+        Ok(())
+    }
+}
+
+impl KeyWriter<'_> {
+    /// As [`KeyWriter::store`], where the value keeps its time to live and its cost.
+    #[inline(never)]
+    pub(crate) fn store_kept(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        encoding: Encoding,
+    ) -> Result<(), NeedRoom> {
+        let (found, expiry) = (self.live(key), Expiry::Keep);
+        let at = self.expiry_after(found, expiry);
+        self.put_changed(key, found, value, encoding, at)?;
+        self.changed(key, EventClass::String, Effect::Set { key: key.bytes, value, expiry });
+        Ok(())
+    }
+
+    /// As [`KeyWriter::put`], of what the string at `found` has become: its cost stays.
+    pub(crate) fn put_changed(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        bytes: &[u8],
+        encoding: Encoding,
+        expiry: Option<UnixMs>,
+    ) -> Result<(), NeedRoom> {
+        match self.cost_at(found) {
+            Cost::ONE => self.put(key, found, bytes, encoding, expiry),
+            cost => self.put_costed(key, found, bytes, encoding, expiry, cost),
+        }
+    }
+
+    /// As [`KeyWriter::put`], of a value that has this `cost`.
+    #[inline(never)]
+    fn put_costed(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        bytes: &[u8],
+        encoding: Encoding,
+        expiry: Option<UnixMs>,
+        cost: Cost,
+    ) -> Result<(), NeedRoom> {
+        if cost == Cost::ONE {
+            return self.put(key, found, bytes, encoding, expiry);
+        }
+        let value = self.new_value(key, found, bytes, encoding, expiry);
+        let Some(block) = self.recorder.take_offer(bytes, key.bytes.len()) else {
+            return self.put_from(key, found, Source::Costed(cost, &[]), &value);
+        };
+        self.link(key, found, block, &value)?;
+        let table = &mut self.part().table;
+        let id = table.find(key.hash, key.bytes).expect("it was stored just now");
+        table.set_large_cost(id, cost);
+        Ok(())
+    }
+
+    /// Tells the sink of a SET with a cost, as the request that it is.
+    fn tell_costed(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry, cost: Cost) {
+        let numbers = [cost.number(), if let Expiry::At(at) = expiry { at.0 as u64 } else { 0 }];
+        let [number, at] = numbers.map(IntegerText::unsigned);
+        let time: &[&[u8]] = match expiry {
+            Expiry::Clear => &[],
+            Expiry::Keep => &[b"KEEPTTL"],
+            Expiry::At(_) => &[b"PXAT", at.as_bytes()],
+        };
+        let cost = [b"COST", number.as_bytes()];
+        let arguments = [value].into_iter().chain(time.iter().copied()).chain(cost);
+        self.changed_by(key, true, (EventClass::String, "SET"), arguments);
+    }
+
+    fn cost_at(&self, found: Option<EntryId>) -> Cost {
+        let part = self.shard.database(self.database);
+        found.zip(part).map_or(Cost::ONE, |(id, part)| part.table.entry(id).cost())
+    }
+}
