@@ -360,3 +360,6 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

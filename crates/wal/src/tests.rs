@@ -3,7 +3,6 @@
 use super::*;
 use crate::frame::HEADER_BYTES;
 use crate::simulated::{Faults, SimulatedDisk};
-use base::prng::Prng;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -477,43 +476,4 @@ fn every_flipped_bit_is_noticed_or_harmless() {
             }
         }
     }
-}
-
-/// How many bits of a long log the test below flips, one at a time.
-const FLIPPED_BITS: u64 = 200;
-
-/// Any bit of a log of ten thousand frames: as above.
-#[test]
-fn flipped_bit_of_a_long_log_is_noticed_or_harmless() {
-    let wanted = std::env::var("FOREBAY_FLIPPED_BITS").ok();
-    let wanted = wanted.map_or(FLIPPED_BITS, |count| count.parse().expect("it is a number"));
-    let mut random = Prng::new(wanted);
-    let disk = SimulatedDisk::new();
-    let options = WriterOptions { segment_bytes: 256 << 10, ..OPTIONS };
-    let mut writer = Writer::begin(Arc::new(disk.clone()), 0, Begin::Nothing, options).unwrap();
-    let mut all = Vec::new();
-    for number in 0..10_000 {
-        let payload = vec![number as u8; 1 + random.below(100) as usize];
-        writer.append(&payload).unwrap();
-        all.extend_from_slice(&payload);
-        if random.one_in(10) {
-            writer.sync().unwrap();
-        }
-    }
-    writer.sync().unwrap();
-    let mut contents = disk.contents();
-    let mut noticed = 0;
-    for _ in 0..wanted {
-        let file = random.below(contents.len() as u64) as usize;
-        let at = random.below(contents[file].1.len() as u64) as usize;
-        let bit = 1 << random.below(8);
-        contents[file].1[at] ^= bit;
-        match read(&SimulatedDisk::with_contents(&contents)) {
-            Ok((found, _)) => assert!(found == all, "bit {bit} of byte {at} of file {file}"),
-            Err(_) => noticed += 1,
-        }
-        contents[file].1[at] ^= bit;
-    }
-    println!("{noticed} of {wanted} flipped bits were noticed, the others did no harm");
-    assert!(noticed > wanted / 2);
 }
