@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::prng::Prng;
-use harness::{Server, TempFolder, let_pass, number, poll, request};
+use harness::{Connection, Server, TempFolder, let_pass, number, poll, request};
 use resp::Value;
 
 use super::durable;
@@ -37,10 +37,11 @@ fn killed_server_has_every_write_that_it_acknowledged_and_no_half_of_another() {
         let launch = durable(folder.path()).option("append-segment-size", "128kb");
         let mut server = launch.start();
         check(&server, &progress, kill);
+        // Before the server may be killed: on a busy machine a writer begins only then.
+        let connections = [(); WRITERS].map(|()| server.unix());
         thread::scope(|scope| {
-            for (index, progress) in progress.iter().enumerate() {
-                let server = &server;
-                scope.spawn(move || write(server, index, progress));
+            for ((index, progress), connection) in progress.iter().enumerate().zip(connections) {
+                scope.spawn(move || write(connection, index, progress));
             }
             let_pass(Duration::from_micros(random.below(LIFE_US_MAX)));
             server.signal("KILL");
@@ -54,8 +55,7 @@ fn killed_server_has_every_write_that_it_acknowledged_and_no_half_of_another() {
 }
 
 /// Sets two keys to ever higher numbers at once, until the server is gone.
-fn write(server: &Server, index: usize, progress: &Progress) {
-    let mut connection = server.unix();
+fn write(mut connection: Connection, index: usize, progress: &Progress) {
     loop {
         let next = progress.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let (first, second) = (format!("first:{index}"), format!("second:{index}"));
