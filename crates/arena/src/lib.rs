@@ -49,7 +49,7 @@ pub use mapped_range::{LimitPolicy, NeedRoom, Region};
 pub use page_pool::{DrainStep, PageOwner};
 pub use reserved::ReservedBlock;
 pub use segment_source::{HeapSource, SegmentError, SegmentSource};
-pub use table::{ADOPTED_BYTES_MIN, APPEND_SPARE_BYTES_MAX, prefetch_bytes, prefetch_line};
+pub use table::{ADOPTED_BYTES_MIN, APPEND_SPARE_BYTES_MAX, prefetch_line, prefetch_to_write};
 pub use table::{
     Detached, Drained, Entry, EntryId, Fill, HeldUpload, HeldValue, NewValue, Slid, Source, Spill,
     Table,

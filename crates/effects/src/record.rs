@@ -1,19 +1,24 @@
 //! The bytes of a record: all changes of one command, or of one MULTI.
 //!
 //! All numbers are little-endian. A record can be split off a stream by its first word, and a
-//! change off a record in the same way, without parsing the rest.
+//! change off a record in the same way, without parsing the rest. Most records are of one change;
+//! what is known of it stands in the header of the record, and it has none of its own.
 //!
 //! ```text
-//! record   0   8  length of the record in bytes, these included
+//! record   0   6  length of the record in bytes, these included
+//!          6   1  kind of the only change; 0 where changes with headers follow
+//!          7   1  marks of the only change; else 0
 //!          8   8  LSN: the position in the stream behind this record
 //!         16   8  time in milliseconds since the Unix epoch, signed
-//!         24   1  version of this format: 1
+//!         24   1  version of this format: 2
 //!         25   1  cause that all changes share; Command where they differ
 //!         26   1  database that all changes are about; 255 where they differ
-//!         27   1  0
+//!         27   1  length of the name of the only change's event; else 0
 //!         28   2  slot that all changes are about; 65535 where they differ or have none
-//!         30   2  0
-//!         32      changes, one after the other
+//!         30   1  class of the only change's event; else 0
+//!         31   1  0
+//!         32      the only change: the event's name and the arguments, as below; else changes,
+//!                 one after the other
 //!
 //! change   0   8  length of the change in bytes, these included
 //!          8   1  kind
@@ -24,7 +29,7 @@
 //!         14   1  length of the event's name
 //!         15   1  class of the event, as notify-keyspace-events has it
 //!         16      the event's name
-//!                 arguments by kind, each with a length of 4 bytes before it, or with 4 bytes of
+//!                 arguments by kind, each with a length of 1 byte before it, or with 1 byte of
 //!                 ones and a length of 8; numbers are arguments of 8 bytes, databases of 1
 //! ```
 
@@ -37,21 +42,29 @@ use crate::effect::{Arguments, Effect, Expiry, LastUse, StoredForm};
 use crate::events::EventClass;
 
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of a record before its changes.
 const RECORD_HEADER_BYTES: usize = 32;
 /// Bytes of a change before its event's name.
 const CHANGE_HEADER_BYTES: usize = 16;
 /// Where a record's LSN is.
 const LSN_AT: usize = 8;
-/// Where a change's kind is.
+/// Where a change's kind is in its own header.
 const KIND_AT: usize = 8;
+/// Where that of an only change is in the header of the record, and its marks behind it, in bits of
+/// the first word: no memory holds a record whose length needs more than those before.
+const ONLY_KIND_SHIFT: u32 = 48;
+const ONLY_MARKS_SHIFT: u32 = 56;
+/// What stands for the kind where changes with headers follow.
+const SEVERAL: u8 = 0;
 /// What stands for several databases, or all.
 const DATABASES: u8 = u8::MAX;
 /// What stands for several slots, or none.
 const SLOTS: u16 = u16::MAX;
-/// A length that does not fit into four bytes follows in eight.
-const LONG: u32 = u32::MAX;
+/// A length that does not fit into one byte follows in eight.
+const LONG: u8 = u8::MAX;
+/// Bytes of a length at most.
+const LENGTH_BYTES_MAX: usize = 1 + 8;
 
 const CREATES: u8 = 1;
 const REMOVES: u8 = 2;
@@ -120,8 +133,15 @@ impl<'a> Record<'a> {
     pub fn encode(&self, before: Lsn, out: &mut Vec<u8>) -> Lsn {
         let start = out.len();
         match self.content {
+            Content::One(time, change) if !change.effect.crosses_databases() => {
+                return put_record_of(time, change, before, out);
+            }
+            Content::One(time, change) => {
+                begin(time, out);
+                put_change(change, out);
+                finish(&CommonFields::of(change), &mut out[start..]);
+            }
             Content::Built(bytes) => out.extend_from_slice(bytes),
-            Content::One(time, change) => put_record_of(time, change, out),
         }
         let lsn = Lsn(before.0 + (out.len() - start) as u64);
         out[start + LSN_AT..start + LSN_AT + 8].copy_from_slice(&lsn.0.to_le_bytes());
@@ -201,27 +221,36 @@ fn finish(shared: &CommonFields, record: &mut [u8]) {
     record[28..30].copy_from_slice(&shared.slot.to_le_bytes());
 }
 
-/// Appends the record of a single change, but for its LSN.
-fn put_record_of(time: UnixMs, change: &Change<'_>, out: &mut Vec<u8>) {
+/// Appends the record of an only change, all of it about one database, to a stream that has come to
+/// `before`; returns its LSN.
+fn put_record_of(time: UnixMs, change: &Change<'_>, before: Lsn, out: &mut Vec<u8>) -> Lsn {
     let start = out.len();
-    let shared = CommonFields::of(change);
-    let mut header = [0; RECORD_HEADER_BYTES + CHANGE_HEADER_BYTES];
+    let event_bytes = u8::try_from(change.event.len()).expect("the names of events are short");
+    let slot = slot_number(change.slot).to_le_bytes();
+    let (cause, database) = (change.cause as u8, change.database.0);
+    let class = change.class.letter();
+    let of_change = [VERSION, cause, database, event_bytes, slot[0], slot[1], class, 0];
+    let mut header = [0; RECORD_HEADER_BYTES];
     header[16..24].copy_from_slice(&time.0.to_le_bytes());
-    (header[24], header[25], header[26]) = (VERSION, shared.cause as u8, shared.database);
-    header[28..30].copy_from_slice(&shared.slot.to_le_bytes());
-    let of_change = header.last_chunk_mut().expect("it ends with that of the change");
-    fill_change_header(change, of_change);
+    header[24..].copy_from_slice(&of_change);
     out.extend_from_slice(&header);
     if !change.event.is_empty() {
         out.extend_from_slice(change.event.as_bytes());
     }
-    let kind = put_effect(&change.effect, out);
+    let kind = match change.effect {
+        // The most frequent one.
+        Effect::Set { key, value, expiry } => put_set(key, value, expiry, out),
+        _ => put_effect(&change.effect, out),
+    };
     let record = &mut out[start..];
     let length = record.len() as u64;
-    record[..8].copy_from_slice(&length.to_le_bytes());
-    let change_length = length - RECORD_HEADER_BYTES as u64;
-    record[RECORD_HEADER_BYTES..][..8].copy_from_slice(&change_length.to_le_bytes());
-    record[RECORD_HEADER_BYTES + KIND_AT] = kind;
+    let lsn = Lsn(before.0 + length);
+    let marks = u64::from(marks_of(change)) << ONLY_MARKS_SHIFT;
+    let first = length | u64::from(kind) << ONLY_KIND_SHIFT | marks;
+    let words = record.first_chunk_mut::<16>().expect("it has a header");
+    words[..8].copy_from_slice(&first.to_le_bytes());
+    words[8..].copy_from_slice(&lsn.0.to_le_bytes());
+    lsn
 }
 
 fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
@@ -238,26 +267,27 @@ fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
 /// Fills the header of a change, but for its length and kind.
 #[inline]
 fn fill_change_header(change: &Change<'_>, header: &mut [u8; CHANGE_HEADER_BYTES]) {
-    let mark = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
     header[9] = change.cause as u8;
-    header[10] = mark(change.creates, CREATES)
-        | mark(change.removes, REMOVES)
-        | mark(change.changes_encoding_only, ENCODING_ONLY);
+    header[10] = marks_of(change);
     header[11] = change.database.0;
     header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
     header[14] = u8::try_from(change.event.len()).expect("the names of events are short");
     header[15] = change.class.letter();
 }
 
+#[inline]
+fn marks_of(change: &Change<'_>) -> u8 {
+    let mark = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
+    mark(change.creates, CREATES)
+        | mark(change.removes, REMOVES)
+        | mark(change.changes_encoding_only, ENCODING_ONLY)
+}
+
 /// Appends the arguments of `effect` and returns its kind.
 fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
-    let mut put = |arguments: &[&[u8]]| {
-        let bytes: usize = arguments.iter().map(|it| it.len() + 12).sum();
-        out.reserve(bytes);
-        arguments.iter().for_each(|argument| put_argument(argument, out));
-    };
+    let mut put = |arguments: &[&[u8]]| put_arguments(arguments, out);
     match *effect {
-        Effect::Set { key, value, expiry } => put_set(key, value, expiry, &mut put),
+        Effect::Set { key, value, expiry } => put_set(key, value, expiry, out),
         Effect::Append { key, suffix } => {
             put(&[key, suffix]);
             kind::APPEND
@@ -318,18 +348,13 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
 
 /// Puts the arguments of [`Effect::Set`] and returns its kind.
 #[inline]
-fn put_set(key: &[u8], value: &[u8], expiry: Expiry, put: &mut impl FnMut(&[&[u8]])) -> u8 {
+fn put_set(key: &[u8], value: &[u8], expiry: Expiry, out: &mut Vec<u8>) -> u8 {
+    put_arguments(&[key, value], out);
     match expiry {
-        Expiry::Clear => {
-            put(&[key, value]);
-            kind::SET
-        }
-        Expiry::Keep => {
-            put(&[key, value]);
-            kind::SET_KEEPING_TIME
-        }
+        Expiry::Clear => kind::SET,
+        Expiry::Keep => kind::SET_KEEPING_TIME,
         Expiry::At(at) => {
-            put(&[key, value, &at.0.to_le_bytes()]);
+            put_argument(&at.0.to_le_bytes(), out);
             kind::SET_UNTIL
         }
     }
@@ -352,11 +377,18 @@ fn put_use_and_expiry(
 }
 
 #[inline]
+fn put_arguments(arguments: &[&[u8]], out: &mut Vec<u8>) {
+    let bytes: usize = arguments.iter().map(|it| it.len() + LENGTH_BYTES_MAX).sum();
+    out.reserve(bytes);
+    arguments.iter().for_each(|argument| put_argument(argument, out));
+}
+
+#[inline]
 fn put_argument(argument: &[u8], out: &mut Vec<u8>) {
-    match u32::try_from(argument.len()) {
-        Ok(length) if length != LONG => out.extend_from_slice(&length.to_le_bytes()),
+    match u8::try_from(argument.len()) {
+        Ok(length) if length != LONG => out.push(length),
         _ => {
-            out.extend_from_slice(&LONG.to_le_bytes());
+            out.push(LONG);
             out.extend_from_slice(&(argument.len() as u64).to_le_bytes());
         }
     }
@@ -388,7 +420,7 @@ pub enum RecordError {
         /// How many bytes, from the record's first on.
         needed: u64,
     },
-    /// A newer server has written them.
+    /// They are of this version, which this program does not read.
     Version(u8),
     /// They never were a record.
     Malformed {
@@ -404,7 +436,7 @@ impl fmt::Display for RecordError {
                 write!(formatter, "a record ends early: it needs {needed} bytes")
             }
             RecordError::Version(version) => {
-                write!(formatter, "a record of version {version}, which is not known")
+                write!(formatter, "a record of version {version}, and version {VERSION} is read")
             }
             RecordError::Malformed { position } => {
                 write!(formatter, "byte {position} is not that of a record")
@@ -428,21 +460,23 @@ impl RecordHeader {
             u64::from_le_bytes(header[at..at + 8].try_into().expect("it has eight bytes"))
         };
         let malformed = |position| Err(RecordError::Malformed { position });
-        let length = word(0);
         if header[24] != VERSION {
             return Err(RecordError::Version(header[24]));
         }
+        let length = word(0) & ((1 << ONLY_KIND_SHIFT) - 1);
         if length < RECORD_HEADER_BYTES as u64 {
             return malformed(0);
         }
         let Some(cause) = Cause::of(header[25]) else { return malformed(25) };
         let Some(database) = database_of(header[26]) else { return malformed(26) };
         let Some(slot) = slot_of([header[28], header[29]]) else { return malformed(28) };
-        if header[27] != 0 {
-            return malformed(27);
+        // What is said of the only change is checked with it.
+        let is_of_none = |at: &usize| header[6] == SEVERAL && header[*at] != 0;
+        if let Some(position) = [7, 27, 30].into_iter().find(is_of_none) {
+            return malformed(position);
         }
-        if header[30..32] != [0, 0] {
-            return malformed(30);
+        if header[31] != 0 {
+            return malformed(31);
         }
         let (lsn, time) = (Lsn(word(8)), UnixMs(word(16) as i64));
         Ok(RecordHeader { length, lsn, time, cause, database, slot })
@@ -515,7 +549,12 @@ impl<'a> EncodedRecord<'a> {
     /// # Errors
     /// [`RecordError`].
     pub fn read(&self) -> Result<RecordView<'a>, RecordError> {
-        let changes = &self.bytes[RECORD_HEADER_BYTES..];
+        let (header, changes) = self.bytes.split_at(RECORD_HEADER_BYTES);
+        if header[6] != SEVERAL {
+            let only = only_change(&self.header, header, changes);
+            let only = only.ok_or(RecordError::Malformed { position: RECORD_HEADER_BYTES })?;
+            return Ok(RecordView { header: self.header, only: Some(only), changes: &[] });
+        }
         let mut rest = changes;
         while !rest.is_empty() {
             let Some((_, behind)) = split_change(rest) else {
@@ -524,7 +563,7 @@ impl<'a> EncodedRecord<'a> {
             };
             rest = behind;
         }
-        Ok(RecordView { header: self.header, changes })
+        Ok(RecordView { header: self.header, only: None, changes })
     }
 }
 
@@ -532,6 +571,8 @@ impl<'a> EncodedRecord<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
     header: RecordHeader,
+    only: Option<Change<'a>>,
+    /// Those with headers of their own.
     changes: &'a [u8],
 }
 
@@ -552,12 +593,40 @@ impl<'a> RecordView<'a> {
     /// Returns the changes in their order.
     pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
         let mut rest = self.changes;
-        std::iter::from_fn(move || {
+        let with_headers = std::iter::from_fn(move || {
             let (change, behind) = split_change(rest)?;
             rest = behind;
             Some(change)
-        })
+        });
+        self.only.into_iter().chain(with_headers)
     }
+}
+
+/// Returns the only change of a record with `header`, of which `bytes` are all that follows; none
+/// where it is not one.
+fn only_change<'a>(of_record: &RecordHeader, header: &[u8], bytes: &'a [u8]) -> Option<Change<'a>> {
+    let (event, arguments) = bytes.split_at_checked(usize::from(header[27]))?;
+    let [creates, removes, changes_encoding_only] = marks_in(header[7])?;
+    let change = Change {
+        effect: read_effect(header[6], arguments)?,
+        database: of_record.database?,
+        slot: of_record.slot,
+        cause: of_record.cause,
+        class: EventClass::of(header[30])?,
+        event: str::from_utf8(event).ok()?,
+        creates,
+        removes,
+        changes_encoding_only,
+    };
+    // Its database would not be that of the record.
+    (!change.effect.crosses_databases()).then_some(change)
+}
+
+/// Returns which of these marks are there, in the order of their numbers; none where one is not
+/// known.
+fn marks_in(marks: u8) -> Option<[bool; 3]> {
+    let is_known = marks & !(CREATES | REMOVES | ENCODING_ONLY) == 0;
+    is_known.then(|| [CREATES, REMOVES, ENCODING_ONLY].map(|mark| marks & mark != 0))
 }
 
 /// Returns the change at the start of `bytes`, and what is behind it; none where it is not one.
@@ -567,10 +636,7 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
     let (change, behind) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
     let content = change.get(CHANGE_HEADER_BYTES..)?;
     let (event, arguments) = content.split_at_checked(usize::from(header[14]))?;
-    let marks = header[10];
-    if marks & !(CREATES | REMOVES | ENCODING_ONLY) != 0 {
-        return None;
-    }
+    let [creates, removes, changes_encoding_only] = marks_in(header[10])?;
     let change = Change {
         effect: read_effect(header[8], arguments)?,
         database: known_database(header[11])?,
@@ -578,9 +644,9 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
         cause: Cause::of(header[9])?,
         class: EventClass::of(header[15])?,
         event: str::from_utf8(event).ok()?,
-        creates: marks & CREATES != 0,
-        removes: marks & REMOVES != 0,
-        changes_encoding_only: marks & ENCODING_ONLY != 0,
+        creates,
+        removes,
+        changes_encoding_only,
     };
     Some((change, behind))
 }
@@ -666,13 +732,12 @@ fn read_stale_expiry<'a>(arguments: &mut Arguments<'a>) -> Option<Effect<'a>> {
 /// Returns the argument at the start of `bytes`, and what is behind it; none where it is not whole.
 #[inline]
 pub(crate) fn split_argument(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (short, rest) = bytes.split_first_chunk()?;
-    match u32::from_le_bytes(*short) {
-        LONG => {
+    match bytes.split_first()? {
+        (&LONG, rest) => {
             let (long, rest) = rest.split_first_chunk()?;
             rest.split_at_checked(usize::try_from(u64::from_le_bytes(*long)).ok()?)
         }
-        length => rest.split_at_checked(length as usize),
+        (&length, rest) => rest.split_at_checked(usize::from(length)),
     }
 }
 
@@ -863,24 +928,48 @@ mod tests {
     #[test]
     fn each_reserved_byte_and_number_is_checked() {
         let effect = Effect::Set { key: b"k", value: b"v", expiry: Expiry::Clear };
-        let good = encoded(&[Change::new(DB0, EventClass::String, effect)]);
-        let check = |at: usize, byte: u8| {
-            let mut bytes = good.clone();
+        let change = Change::new(DB0, EventClass::String, effect);
+        let check = |good: &[u8], at: usize, byte: u8| {
+            let mut bytes = good.to_vec();
             bytes[at] = byte;
             assert!(RecordView::read(&bytes).is_err(), "byte {at} as {byte}");
         };
-        let header = [(24, 2), (25, 99), (26, 16), (27, 1), (29, 0x40), (30, 1), (31, 1)];
-        let change = [(8, 0), (8, 99), (9, 99), (10, 8), (11, 16), (13, 0x40), (14, 200), (15, 0)];
-        header.iter().for_each(|&(at, byte)| check(at, byte));
-        change.iter().for_each(|&(at, byte)| check(RECORD_HEADER_BYTES + at, byte));
+        let of_all = [(24, 1), (24, 3), (25, 99), (26, 16), (29, 0x40), (31, 1)];
+        let only = [(6, 0), (6, 99), (7, 8), (26, DATABASES), (27, 1), (30, 0)];
+        let several = [(6, kind::SET), (7, 1), (27, 1), (30, b'$')];
+        let of_change =
+            [(8, 0), (8, 99), (9, 99), (10, 8), (11, 16), (13, 0x40), (14, 200), (15, 0)];
+        let of_change = of_change.map(|(at, byte)| (RECORD_HEADER_BYTES + at, byte));
+        let good = encoded(&[change]);
+        of_all.iter().chain(&only).for_each(|&(at, byte)| check(&good, at, byte));
+        let good = encoded(&[change; 2]);
+        let wrong = of_all.iter().chain(&several).chain(&of_change);
+        wrong.for_each(|&(at, byte)| check(&good, at, byte));
+        // An only change that is about other databases.
+        let mut flush = encoded(&[Change::new(DB0, EventClass::Generic, Effect::FlushDatabase)]);
+        assert!(RecordView::read(&flush).is_ok());
+        flush[6] = kind::FLUSH_ALL;
+        assert!(RecordView::read(&flush).is_err());
+    }
+
+    #[test]
+    fn record_of_a_small_value_has_few_bytes_beside_it() {
+        let effect = Effect::Set { key: &[b'k'; 16], value: &[b'v'; 64], expiry: Expiry::Clear };
+        let bytes = encoded(&[Change::new(DB0, EventClass::String, effect)]);
+        assert_eq!(bytes.len(), 32 + 1 + 16 + 1 + 64);
     }
 
     #[test]
     fn long_length_is_read() {
-        let mut bytes = LONG.to_le_bytes().to_vec();
+        let mut bytes = vec![LONG];
         bytes.extend_from_slice(&3u64.to_le_bytes());
         bytes.extend_from_slice(b"abcd");
         assert_eq!(split_argument(&bytes), Some((b"abc".as_slice(), b"d".as_slice())));
-        assert_eq!(split_argument(&bytes[..14]), None);
+        assert_eq!(split_argument(&bytes[..11]), None);
+        for length in [0, 1, 254, 255, 256, 70_000] {
+            let (argument, mut bytes) = (vec![7; length], Vec::new());
+            put_argument(&argument, &mut bytes);
+            assert_eq!(split_argument(&bytes), Some((argument.as_slice(), [].as_slice())));
+        }
     }
 }

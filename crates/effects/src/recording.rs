@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn taken_records_are_gone_and_the_next_comes_behind_them() {
         let recording = Recording::default();
-        append(&recording, 0, Effect::FlushAll);
+        append(&recording, 0, Effect::FlushDatabase);
         let first = recording.end();
         recording.take_commands();
         assert_eq!(recording.commands(), Vec::<String>::new());

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use arena::{ReservedBlock, prefetch_bytes};
+use arena::{ReservedBlock, prefetch_to_write};
 use base::{Lsn, UnixMs};
 use effects::{Change, EffectSink, Record, RecordBuilder};
 
@@ -119,7 +119,7 @@ impl Recorder {
         if !self.is_atomic {
             self.last_lsn = sink.append(&Record::one(time, change));
             // Its lines are cold: the next write would wait for them while it holds its shard.
-            prefetch_bytes(sink.next_place(), RECORD_BYTES_USUAL);
+            prefetch_to_write(sink.next_place(), RECORD_BYTES_USUAL);
             return Some(self.last_lsn);
         }
         self.atomic.get_or_insert_default().add(time, change);
