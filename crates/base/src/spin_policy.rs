@@ -35,6 +35,12 @@ impl SpinPolicy {
         is_due
     }
 
+    /// Has the next poll made at once, as something has changed; where it is in vain polls are as
+    /// rare as before.
+    pub fn try_again(&mut self) {
+        self.rest = 0;
+    }
+
     /// Takes note of whether a poll found something.
     #[inline]
     pub fn learn(&mut self, has_paid: bool) {
@@ -82,6 +88,18 @@ mod tests {
         // One who finds something at each poll polls each time before long.
         polls_among(&mut spin_policy, 1 << REST_MAX, |_| true);
         assert_eq!(polls_among(&mut spin_policy, 1000, |_| true), 1000);
+    }
+
+    #[test]
+    fn policy_that_is_to_try_again_polls_once_and_remembers_those_in_vain() {
+        let mut spin_policy = SpinPolicy::default();
+        polls_among(&mut spin_policy, 1 << 10, |_| false);
+        for _ in 0..4 {
+            spin_policy.try_again();
+            assert_eq!(polls_among(&mut spin_policy, 1 << 8, |_| false), 1);
+        }
+        spin_policy.try_again();
+        assert_eq!(polls_among(&mut spin_policy, 1 << 8, |_| true), 1 << 8);
     }
 
     #[test]

@@ -41,6 +41,9 @@ const DEFERRED_BYTES_MAX: usize = 64 * 1024;
 /// Growth of private memory that is reported to the keyspace in one piece.
 const REPORTED_BYTES_MIN: isize = 16 * 1024;
 
+/// How often a worker that polls for a lone client offers its processor to that client's peer.
+const YIELD_INTERVAL: Duration = Duration::from_micros(2);
+
 /// The token of the mailbox.
 const MAILBOX_TOKEN: u64 = u64::MAX;
 
@@ -290,7 +293,7 @@ impl<'s> Worker<'s> {
     fn note_wait(&mut self, events: &Events) {
         let lone_client = self.lone_client(events);
         self.polling.note(lone_client, !events.is_empty() || !self.is_idle());
-        if self.polled_for.is_some() && self.polled_for != lone_client {
+        if self.polled_for.is_some() && self.polled_for != lone_client && !self.polling.is_alone() {
             self.announce_busy_poll(None);
         }
     }
@@ -301,9 +304,11 @@ impl<'s> Worker<'s> {
         if self.settings.polling.mode == PollMode::Lone && !self.arms_others() {
             return Ok(false);
         }
-        let end = sys::clock::monotonic() + self.busy_poll_limit;
+        let begin = sys::clock::monotonic();
+        let end = begin + self.busy_poll_limit;
         self.counters.busy_polls.add(1);
         self.announce_busy_poll(self.polling.lone_client());
+        let mut yields_at = begin + YIELD_INTERVAL;
         loop {
             self.poller.wait(events, Some(Duration::ZERO))?;
             if !events.is_empty() || self.poll_awake() {
@@ -312,7 +317,16 @@ impl<'s> Worker<'s> {
                 return Ok(true);
             }
             let now = sys::clock::monotonic();
-            if now >= end {
+            let mut is_over = now >= end;
+            if now >= yields_at && self.polling.yields(self.settings.polling.mode) {
+                // Who keeps the processor for long has work of its own, and is better off without
+                // polls.
+                std::thread::yield_now();
+                let again = sys::clock::monotonic();
+                is_over |= again.saturating_sub(now) >= self.busy_poll_limit;
+                yields_at = again + YIELD_INTERVAL;
+            }
+            if is_over {
                 self.polling.learn_vain(now);
                 self.announce_busy_poll(None);
                 return Ok(false);

@@ -36,11 +36,17 @@ impl Named for PollMode {
     }
 }
 
-/// Rounds with one and the same client, after which it is alone. One without it takes half of them
-/// away, so that the client that takes what this one puts, and asks now and then, changes nothing.
+/// Rounds with one and the same client, after which it is alone.
 const ROUNDS_ALONE: u32 = 16;
 /// More of them are not counted.
 const ROUNDS_MAX: u32 = 4 * ROUNDS_ALONE;
+/// A round without it takes so many away: it stays alone beside one that asks more rarely than once
+/// in so many of its rounds, as does the client that takes what this one puts and deletes it once
+/// in a millisecond.
+const ROUNDS_PER_OTHER: u32 = 8;
+/// Rounds after one for another client in which that may be the peer of this one: it waits for what
+/// this one puts, and maybe for the processor of the worker.
+const ROUNDS_WITH_PEER: u32 = 256;
 
 /// A client that asks again within so long after a poll has ended in vain has most likely waited
 /// for the processor that polled.
@@ -48,23 +54,23 @@ const SOON: Duration = Duration::from_micros(50);
 /// A worker does not leave its processor before so long after it has done so. Each time that did
 /// not help it waits twice as long.
 const MOVE_PAUSE_MIN: Duration = Duration::from_millis(1);
-const MOVE_PAUSE_MAX: Duration = Duration::from_secs(1);
+const MOVE_PAUSE_MAX: Duration = Duration::from_millis(256);
 /// Polls that pay after which it is said to have helped.
 const PAYING_PER_MOVE: u32 = 256;
 
 /// What one worker knows of the rounds behind it.
 #[derive(Debug)]
 pub struct Polling {
-    /// The last client that was the only one of a round.
+    /// The client that was the only one of most rounds.
     lone: Option<Token>,
     /// Rounds in which it was the only one; fewer where others were between.
     rounds: u32,
+    /// Rounds with it since the last with another.
+    rounds_since_other: u32,
     /// Whether it paid to poll for it.
     spin_policy: SpinPolicy,
     /// The last wait brought something to do.
     has_worked: bool,
-    /// The last round was one of them.
-    is_latest: bool,
     /// When a poll in vain has ended, if the wait behind it has not.
     vain_since: Option<Duration>,
     /// Until when the worker stays on its processor, and for how long after its next move.
@@ -79,9 +85,9 @@ impl Default for Polling {
         Polling {
             lone: None,
             rounds: 0,
+            rounds_since_other: ROUNDS_WITH_PEER,
             spin_policy: SpinPolicy::default(),
             has_worked: false,
-            is_latest: false,
             vain_since: None,
             stays_until: Duration::ZERO,
             move_pause: MOVE_PAUSE_MIN,
@@ -96,31 +102,34 @@ impl Polling {
     #[inline]
     pub fn note(&mut self, source: Option<Token>, has_work: bool) {
         self.has_worked = has_work;
-        self.is_latest = source.is_some() && source == self.lone;
-        if self.is_latest {
+        if source.is_some() && source == self.lone {
             self.rounds = (self.rounds + 1).min(ROUNDS_MAX);
+            self.rounds_since_other = (self.rounds_since_other + 1).min(ROUNDS_WITH_PEER);
             return;
         }
-        self.rounds /= 2;
-        if source.is_some() && self.rounds < ROUNDS_ALONE {
+        if source.is_some() {
+            self.rounds_since_other = 0;
+        }
+        self.rounds = self.rounds.saturating_sub(ROUNDS_PER_OTHER);
+        if source.is_some() && self.rounds == 0 {
             // Whether it pays is another client's matter, too.
             self.lone = source;
-            self.rounds = 0;
+            self.rounds_since_other = ROUNDS_WITH_PEER;
             self.spin_policy = SpinPolicy::default();
             self.move_pause = MOVE_PAUSE_MIN;
         }
     }
 
-    /// Returns the last client that was the only one of a round.
+    /// Returns the client that was the only one of most rounds.
     #[inline]
     pub fn lone_client(&self) -> Option<Token> {
         self.lone
     }
 
-    /// Returns whether that client is alone, and has just asked.
+    /// Returns whether that client is alone.
     #[inline]
     pub fn is_alone(&self) -> bool {
-        self.is_latest && self.rounds >= ROUNDS_ALONE
+        self.rounds >= ROUNDS_ALONE
     }
 
     /// Returns whether the worker is to poll before the wait that comes now.
@@ -131,6 +140,12 @@ impl Polling {
             PollMode::Always => self.has_worked,
             PollMode::Lone => self.is_alone() && self.spin_policy.is_due(),
         }
+    }
+
+    /// Returns whether the worker, while it polls, offers its processor to others. Where the client
+    /// has no peer it does not: it would wait for whoever is busy with something else.
+    pub fn yields(&self, mode: PollMode) -> bool {
+        mode == PollMode::Lone && self.rounds_since_other < ROUNDS_WITH_PEER
     }
 
     /// Takes note that polling brought something.
@@ -175,7 +190,7 @@ impl Polling {
             self.move_pause = (2 * self.move_pause).min(MOVE_PAUSE_MAX);
             self.paying = 0;
             // Polls here were in vain for another reason.
-            self.spin_policy = SpinPolicy::default();
+            self.spin_policy.try_again();
         }
         may_move
     }
@@ -218,7 +233,7 @@ mod tests {
             assert!(!polling.is_due(PollMode::Lone));
         }
         polling.note(client(7), true);
-        assert!(polling.is_due(PollMode::Lone));
+        assert!(polling.is_due(PollMode::Lone) && !polling.yields(PollMode::Lone));
         for other in [client(8), None] {
             let mut polling = alone();
             polling.note(other, true);
@@ -230,13 +245,16 @@ mod tests {
     fn client_that_asks_now_and_then_beside_another_leaves_that_alone() {
         let mut polling = alone();
         for _ in 0..100 {
-            (0..ROUNDS_ALONE).for_each(|_| polling.note(client(7), true));
-            polling.note(client(8), true);
-            assert!(!polling.is_due(PollMode::Lone), "it is another that has asked");
-            polling.note(client(7), true);
+            (0..=ROUNDS_PER_OTHER).for_each(|_| polling.note(client(7), true));
             assert!(polling.is_due(PollMode::Lone));
+            polling.note(client(8), true);
+            assert_eq!(polling.lone_client(), client(7));
         }
-        (0..4).for_each(|_| polling.note(client(8), true));
+        assert!(polling.is_due(PollMode::Lone), "the first will ask before the other does");
+        assert!(polling.yields(PollMode::Lone) && !polling.yields(PollMode::Always));
+        (0..ROUNDS_WITH_PEER).for_each(|_| polling.note(client(7), true));
+        assert!(!polling.yields(PollMode::Lone), "nobody takes what it puts");
+        (0..ROUNDS_MAX).for_each(|_| polling.note(client(8), true));
         assert_eq!(polling.lone_client(), client(8));
     }
 
@@ -249,7 +267,7 @@ mod tests {
         polling.note(None, true);
         (0..ROUNDS_ALONE).for_each(|_| polling.note(client(7), true));
         assert!(!polling.is_due(PollMode::Lone));
-        (0..=ROUNDS_ALONE).for_each(|_| polling.note(client(8), true));
+        (0..ROUNDS_MAX).for_each(|_| polling.note(client(8), true));
         assert!(polling.is_due(PollMode::Lone));
     }
 
@@ -277,7 +295,7 @@ mod tests {
             times.filter(|now| polling.may_move(*now)).count()
         };
         assert_eq!(moves(&mut polling, 0, 15), 4, "at 0, 1, 3 and 7");
-        assert!(moves(&mut polling, 15, 10_000) < 20, "not more than one in a second for long");
+        assert!(moves(&mut polling, 15, 10_000) < 60, "not more than four in a second");
         polling.learn_vain(Duration::ZERO);
         assert!(!polling.is_due(PollMode::Lone));
         assert!(polling.may_move(Duration::from_secs(20)));
