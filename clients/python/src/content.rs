@@ -14,6 +14,8 @@ use crate::view::View;
 /// From here on a value is written where it will lie, if the server shares its memory; the client
 /// sends what is shorter in any case.
 const IN_PLACE_BYTES_MIN: usize = 32 * 1024;
+/// The same for what nobody waits for.
+const POSTED_IN_PLACE_BYTES_MIN: usize = 8 * 1024;
 
 /// An object on its way to become a value.
 pub enum Content<'py> {
@@ -147,7 +149,7 @@ fn post(
     parts: &Parts<'_>,
     options: &SetOptions,
 ) -> Result<(), ClientError> {
-    if parts.len() < IN_PLACE_BYTES_MIN {
+    if parts.len() < POSTED_IN_PLACE_BYTES_MIN {
         return client.post(key, parts.to_vec(), options);
     }
     let mut creation = client.create(key, parts.len())?;

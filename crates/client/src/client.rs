@@ -25,7 +25,7 @@ use crate::options::{SetOptions, set_request};
 use crate::server_memory::{Lookup, ServerMemory};
 use crate::session_uploads::Mode;
 use crate::thread_connections::ThreadConnections;
-use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
+use crate::upload_buffers::{ADOPTED_BYTES_MIN, UPLOAD_BYTES_MIN, Upload};
 use crate::value_view::View;
 
 /// How often `take` looks at a value that others take and put all the time, before it asks the
@@ -203,8 +203,10 @@ impl Client {
 
     /// Returns room to write a value to; `None` where it is to be sent.
     fn upload(&self, length: usize, mode: Mode) -> Result<Option<Upload>, ClientError> {
+        let is_adopted = mode == Mode::Adopt;
+        let bytes_min = if is_adopted { ADOPTED_BYTES_MIN } else { UPLOAD_BYTES_MIN };
         match self.inner.memory.address.place {
-            Place::SharedMemory(_) if length >= UPLOAD_BYTES_MIN => {
+            Place::SharedMemory(_) if length >= bytes_min => {
                 self.with_connection(|connection| connection.upload(length, mode))
             }
             Place::SharedMemory(_) | Place::Unix(_) | Place::Tcp(..) => Ok(None),
@@ -221,7 +223,8 @@ impl Client {
     /// What they hold before is not said.
     ///
     /// Over shared memory 32 KiB and more are memory of the server's, and stay where they are: the
-    /// value is not copied. Where the server gives none, they are sent when they are sealed.
+    /// value is not copied. So do 8 KiB and more where the client has such memory. Where the server
+    /// gives none, they are sent when they are sealed.
     ///
     /// # Errors
     /// When the server does not answer.

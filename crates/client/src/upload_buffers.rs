@@ -16,6 +16,9 @@ use crate::shm_session::ShmSession;
 /// KiB passes through a lane about as fast, one of 64 KiB takes nearly twice as long. Measured in
 /// bench/results/2026-11-22-061501-local.json, the rows "SET", "lane" and "put copy".
 pub const UPLOAD_BYTES_MIN: usize = 32 * 1024;
+/// From here on values are written to upload memory that are to stay where they are: what is sent
+/// passes from processor to processor twice, what stays only when it is read.
+pub const ADOPTED_BYTES_MIN: usize = 8 * 1024;
 /// So many bytes of such values are put by SET before memory is made for them. That is whole
 /// segments, up to 64 MiB each, which the server and this process touch, and which count in full
 /// towards the server's limit: too much for a client that puts a few.
@@ -237,9 +240,10 @@ impl State {
 
     /// Counts `bytes` that found no buffer; returns whether the caller is to have memory made for
     /// them. Others send meanwhile, and so they do for long where there is none. Whoever creates a
-    /// value where it stays does not want it sent, and counts for many.
+    /// large value where it stays does not want it sent, and counts for many.
     fn begin_to_extend(&mut self, bytes: u64, mode: Mode) -> bool {
-        let counted = if mode == Mode::Adopt { bytes.max(BYTES_UNTIL_EXTEND_FIRST) } else { bytes };
+        let is_many = mode == Mode::Adopt && bytes >= UPLOAD_BYTES_MIN as u64;
+        let counted = if is_many { bytes.max(BYTES_UNTIL_EXTEND_FIRST) } else { bytes };
         let is_over = counted >= self.bytes_until_extend;
         self.bytes_until_extend =
             if is_over { BYTES_UNTIL_EXTEND_RETRY } else { self.bytes_until_extend - counted };
