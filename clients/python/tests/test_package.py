@@ -31,6 +31,20 @@ def test_program_is_installed():
     assert output.stdout.startswith("forebay "), output
 
 
+def test_objects_are_measured_where_no_other_store_is_installed():
+    pytest.importorskip("numpy")
+    folder = str(pathlib.Path(sys.executable).parent)
+    command = [shutil.which("forebay", path=folder), "bench", "objects", "--rounds", "1"]
+    command += ["--seconds", "0.001", "--form", "one", "--cases", "array 1"]
+    command += ["--rows", "plasma_store", "redis_unix", "forebay_shm"]
+    output = subprocess.run(command, capture_output=True, text=True, env={"PATH": folder})
+    assert output.returncode == 0, output.stderr
+    assert "redis_unix is left out: redis-server is not on the PATH" in output.stdout
+    assert "plasma_store is left out: --plasma names no interpreter" in output.stdout
+    titles = re.findall("^one process: array 1, K = ([0-9]+), in microseconds", output.stdout, re.M)
+    assert titles == ["1", "10"] and output.stdout.count("forebay_shm") == 2
+
+
 def blocks(page):
     """Returns the code of Python in `page`, in order."""
     text = (REPOSITORY / page).read_text()

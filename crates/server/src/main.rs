@@ -31,6 +31,7 @@ Usage:
   forebay check DIR [--cut]                             tell what an append-only directory has
   forebay restore DIR [--to-time T] --into DIR2         make the data of an earlier moment
   forebay bench ...                                     measure any server (forebay bench --help)
+  forebay bench objects ...                             measure how Python hands objects on (--help)
   forebay memcached ...                                 serve in the place of memcached
   forebay demo                                          load, read back and measure real data
   forebay options [--table]                             list the options of the server
@@ -332,12 +333,25 @@ fn check_log(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Becomes the program `forebay-bench` beside this one.
+/// Becomes the program `forebay-bench` beside this one; for the table `objects`, which is of the
+/// Python package, the interpreter beside this program, or else the one on the PATH.
 fn run_bench(program: &str, arguments: &[String]) -> ExitCode {
     let own = env::current_exe().unwrap_or_else(|_| program.into());
-    let bench = own.with_file_name("forebay-bench");
-    let error = Command::new(&bench).args(arguments).exec();
-    eprintln!("forebay: cannot run {}: {error}", bench.display());
+    let mut command = match arguments.split_first() {
+        Some((table, options)) if table == "objects" => {
+            let python = own.with_file_name("python");
+            let mut command = Command::new(if python.exists() { python } else { "python3".into() });
+            command.args(["-m", "forebay.bench.objects"]).args(options);
+            command
+        }
+        _ => {
+            let mut command = Command::new(own.with_file_name("forebay-bench"));
+            command.args(arguments);
+            command
+        }
+    };
+    let error = command.exec();
+    eprintln!("forebay: cannot run {}: {error}", command.get_program().display());
     ExitCode::FAILURE
 }
 

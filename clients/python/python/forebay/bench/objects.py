@@ -1,11 +1,11 @@
 """What it costs to hand objects on by a store: K values are put, fetched by their ids, and deleted.
 
     pip install forebay numpy redis matplotlib
-    python bench/python/objects.py --plasma /path/to/python3.10 --json out.json --picture out.png
+    forebay bench objects --plasma /path/to/python3.10 --json out.json --picture out.png
 
-`--plasma` names an interpreter whose environment has pyarrow 11, the last that has Plasma, and
-NumPy 1; without it the row is left out. `redis-server` and the program `forebay` are looked for on
-the PATH, `forebay` also beside the interpreter.
+NumPy is needed. `--plasma` names an interpreter whose environment has pyarrow 11, the last that has
+Plasma, and NumPy 1. `redis-server` and the program `forebay` are looked for on the PATH, `forebay`
+also beside the interpreter. What is not there is left out, and named.
 
 The rows:
 
@@ -32,6 +32,7 @@ Printed are microseconds for a whole cycle of K values.
 import argparse
 import contextlib
 import importlib.metadata
+import importlib.util
 import json
 import mmap
 import os
@@ -374,14 +375,15 @@ def servers(plasma):
     """Starts all servers; yields the address of each row's."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         addresses = {name: "-" for name in ("floor", "shared_memory", "forebay_embedded")}
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        path = f"{folder}/redis.sock"
-        command = ["redis-server", "--port", port, "--unixsocket", path, "--save", ""]
-        stack.enter_context(running([*command, "--dir", folder], path))
-        for name in REDIS:
-            addresses[name] = path if "unix" in name else port
+        if not lacks_redis():
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = str(probe.getsockname()[1])
+            path = f"{folder}/redis.sock"
+            command = ["redis-server", "--port", port, "--unixsocket", path, "--save", ""]
+            stack.enter_context(running([*command, "--dir", folder], path))
+            for name in REDIS:
+                addresses[name] = path if "unix" in name else port
         path = f"{folder}/forebay.sock"
         beside = os.path.join(os.path.dirname(sys.executable), "forebay")
         program = beside if os.path.exists(beside) else "forebay"
@@ -394,6 +396,13 @@ def servers(plasma):
             stack.enter_context(running([program, "-m", str(2 << 30), "-s", path], path))
             addresses["plasma_store"] = path
         yield addresses
+
+
+def lacks_redis():
+    """Returns what the rows of Redis lack, if anything."""
+    if shutil.which("redis-server") is None:
+        return "redis-server is not on the PATH"
+    return None if importlib.util.find_spec("redis") else "redis-py is not installed"
 
 
 @contextlib.contextmanager
@@ -510,11 +519,11 @@ def picture(found, path):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options = argparse.ArgumentParser("forebay bench objects", description=__doc__.split("\n")[0])
     options.add_argument("--plasma", help="an interpreter with pyarrow 11")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--seconds", type=float, default=0.05, help="of a row in each round")
-    options.add_argument("--rows", nargs="*", default=ROWS)
+    options.add_argument("--rows", nargs="*", default=ROWS, choices=ROWS)
     options.add_argument("--cases", nargs="*", default=list(values()))
     options.add_argument("--form", choices=["one", "two", "both"], default="both")
     options.add_argument("--json", help="a file to write all results to")
@@ -539,8 +548,10 @@ def main():
 def run(options):
     results = {}
     with servers(options.plasma) as addresses:
-        for name in set(options.rows) - set(addresses):
-            print(f"{name} is left out: see --plasma")
+        for name in options.rows:
+            if name not in addresses:
+                lack = lacks_redis() if name in REDIS else "--plasma names no interpreter"
+                print(f"{name} is left out: {lack}")
         names = [name for name in ROWS if name in {"floor", *options.rows} and name in addresses]
         forms = {"one": ["--worker"], "two": ["--producer"], "both": ["--worker", "--producer"]}
         for form in forms[options.form]:
@@ -562,12 +573,8 @@ def circumstances(plasma):
     """Returns where, when and by what the figures were made, as `forebay bench` notes it."""
     with open("/proc/cpuinfo") as file:
         names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    folder = os.path.dirname(os.path.abspath(__file__))
-    git = ["git", "-C", folder, "rev-parse", "--short=12", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     return {
-        "command": " ".join(["python bench/python/objects.py", *map(shlex.quote, sys.argv[1:])]),
-        "commit": commit,
+        "command": " ".join(["forebay bench objects", *map(shlex.quote, sys.argv[1:])]),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "time": time.strftime("%H:%M:%S", time.gmtime()),
         "machine": {
@@ -588,10 +595,11 @@ def versions(plasma):
         "plasma": [plasma or "", "-c", "import pyarrow; print('pyarrow', pyarrow.__version__)"],
     }
     found = {"numpy": numpy.__version__}
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        found["redis-py"] = importlib.metadata.version("redis")
+    for name, package in (("forebay", "forebay"), ("redis-py", "redis")):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(package)
     for name, command in said.items():
-        if command[0]:
+        if command[0] and shutil.which(command[0]):
             run = subprocess.run(command, capture_output=True, text=True)
             found[name] = run.stdout.strip()
     return found

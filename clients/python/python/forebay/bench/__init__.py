@@ -1,0 +1,1 @@
+"""Measurements that come with the package: `forebay bench objects`."""
