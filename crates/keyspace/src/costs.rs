@@ -31,15 +31,16 @@ impl WriteView<'_> {
 }
 
 impl KeyWriter<'_> {
-    /// As [`KeyWriter::store`], where the value keeps its time to live and its cost.
+    /// As [`KeyWriter::store`], over the entry at `found`: its time to live and its cost stay.
     #[inline(never)]
     pub(crate) fn store_kept(
         &mut self,
         key: &Key<'_>,
+        found: Option<EntryId>,
         value: &[u8],
         encoding: Encoding,
     ) -> Result<(), NeedRoom> {
-        let (found, expiry) = (self.live(key), Expiry::Keep);
+        let expiry = Expiry::Keep;
         let at = self.expiry_after(found, expiry);
         self.put_changed(key, found, value, encoding, at)?;
         self.changed(key, EventClass::String, Effect::Set { key: key.bytes, value, expiry });

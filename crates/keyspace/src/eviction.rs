@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use arena::layout::PAGE_BYTES;
 use arena::pins::PinState;
-use arena::{BlockOwner, Entry};
+use arena::{BlockOwner, Entry, Table};
 use base::prng::Prng;
 use base::{DatabaseIndex, KeyHasher, ShardIndex, UnixMs};
 use effects::Cause;
@@ -52,6 +52,9 @@ const CROWDED_GOAL_BYTES: u64 = 4 << 20;
 const CROWDED_GOAL_SHARE: u64 = 128;
 /// How many keys that are not new any more become candidates of one choice.
 const LEAVING_MAX: usize = 4;
+/// How many random keys are drawn at once: the cache has their buckets and then their entries when
+/// each is looked at.
+const DRAWN_AT_ONCE: usize = 16;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
@@ -111,6 +114,10 @@ impl EvictionPool {
     /// Remembers `sample` if it is among those of the highest ranks.
     fn offer(&mut self, sample: Sample<'_>) {
         let Sample { database, key, rank, has_left_window } = sample;
+        let is_full = self.candidates.len() == CANDIDATES_MAX;
+        if is_full && !has_left_window && self.candidates.iter().all(|one| one.rank >= rank) {
+            return;
+        }
         let same = |one: &Remembered| one.database == database && *one.key == *key;
         if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
             known.rank = rank;
@@ -118,7 +125,7 @@ impl EvictionPool {
             return;
         }
         let remembered = || Remembered { database, key: key.into(), rank, has_left_window };
-        if self.candidates.len() < CANDIDATES_MAX {
+        if !is_full {
             return self.candidates.push(remembered());
         }
         let lowest = self.candidates.iter_mut().min_by_key(|one| one.rank);
@@ -502,7 +509,18 @@ impl Shard {
     /// Offers some random keys to the pool.
     fn sample_candidates(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
-        for (database, hash) in self.leaving() {
+        let leaving = self.leaving();
+        for (database, hash) in &leaving {
+            if let Some(part) = self.database(*database) {
+                part.table.prefetch_bucket(*hash);
+            }
+        }
+        let mut left = choice.samples as usize;
+        while left > 0 {
+            self.offer_drawn(left.min(DRAWN_AT_ONCE), &mut pool, choice, context);
+            left = left.saturating_sub(DRAWN_AT_ONCE);
+        }
+        for (database, hash) in leaving {
             let Some(part) = self.database(database) else { continue };
             let Some(entry) = part.table.find_hash(hash) else { continue };
             if choice.allows(database, &entry) {
@@ -511,12 +529,50 @@ impl Shard {
                 pool.offer(Sample { database, key: entry.key(), rank, has_left_window });
             }
         }
-        for _ in 0..choice.samples {
-            if let Some(sample) = self.sample(choice, context) {
-                pool.offer(sample);
+        self.eviction_pool = pool;
+    }
+
+    /// Offers `count` random keys, at most [`DRAWN_AT_ONCE`], to `pool`. Most of the time that it
+    /// takes is that of the cache misses, which do not wait for each other so.
+    fn offer_drawn(
+        &self,
+        count: usize,
+        pool: &mut EvictionPool,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) {
+        if choice.policy.is_volatile() {
+            let samples = (0..count).filter_map(|_| self.sample(choice, context));
+            return samples.for_each(|sample| pool.offer(sample));
+        }
+        let mut drawn = [None; DRAWN_AT_ONCE];
+        for place in &mut drawn[..count] {
+            let position = self.random_position(choice.policy, context.random);
+            *place = position.map(|(database, _)| (database, context.random.next()));
+            if let Some((database, number)) = *place {
+                self.table(database).prefetch_sample(number);
             }
         }
-        self.eviction_pool = pool;
+        let mut found = [None; DRAWN_AT_ONCE];
+        for (place, drawn) in found.iter_mut().zip(drawn) {
+            let Some((database, number)) = drawn else { continue };
+            let table = self.table(database);
+            *place = table.sample(number).map(|id| (database, id));
+            if let Some((_, id)) = *place {
+                table.prefetch_found(id);
+            }
+        }
+        for (database, id) in found.into_iter().flatten() {
+            let entry = self.table(database).entry(id);
+            if choice.allows(database, &entry) {
+                let rank = self.eviction_rank(database, &entry, context);
+                pool.offer(Sample { database, key: entry.key(), rank, has_left_window: false });
+            }
+        }
+    }
+
+    fn table(&self, database: DatabaseIndex) -> &Table {
+        &self.database(database).expect("a key of it was drawn").table
     }
 
     /// Returns a random key of any database that may be chosen, if the one looked at may.

@@ -412,11 +412,12 @@ impl<'p> KeyWriter<'p> {
         encoding: Encoding,
         expiry: Expiry,
     ) -> Result<(), NeedRoom> {
-        if expiry == Expiry::Keep {
-            return self.store_kept(key, value, encoding);
-        }
         let found = self.live(key);
-        let at = self.expiry_after(found, expiry);
+        let at = match expiry {
+            Expiry::Clear => None,
+            Expiry::At(at) => Some(at),
+            Expiry::Keep => return self.store_kept(key, found, value, encoding),
+        };
         self.put(key, found, value, encoding, at)?;
         self.changed(key, EventClass::String, Effect::Set { key: key.bytes, value, expiry });
         Ok(())

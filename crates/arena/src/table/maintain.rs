@@ -18,7 +18,7 @@ use crate::slab::Slabs;
 
 use super::entry::expiry_word;
 use super::spill::{self, ScanPlace, ScanStep, Spill};
-use super::{Entry, EntryId, Table};
+use super::{Entry, EntryId, Table, prefetch};
 
 /// Evacuation after a removal starts when a class has a third of its room free.
 const FREE_SHARE: u64 = 3;
@@ -139,16 +139,62 @@ impl Table {
         if !self.spill.is_empty() && random % self.entry_count < self.spill.len() {
             return self.sample_spilled(random);
         }
-        let mut found = Vec::with_capacity(16);
-        let start = (u128::from(random) * u128::from(self.bucket_count)) >> 64;
         for step in 0..SAMPLE_CHAINS_MAX.min(self.bucket_count) {
-            let home = self.home_at((start as u64 + step) % self.bucket_count);
-            self.slots_of(home, &mut found);
-            if !found.is_empty() {
-                return Some(found[(random.rotate_left(32) % found.len() as u64) as usize]);
+            let home = self.home_at((self.sampled_bucket(random) + step) % self.bucket_count);
+            let count = self.occupied_count(home);
+            if count > 0 {
+                let nth = random.rotate_left(32) % u64::from(count);
+                return Some(self.nth_entry(home, nth as u32));
             }
         }
         None
+    }
+
+    /// Asks the cache for the bucket that [`Table::sample`] of `random` most likely looks at.
+    #[inline]
+    pub fn prefetch_sample(&self, random: u64) {
+        prefetch(self.memory.pointer(self.home_at(self.sampled_bucket(random))));
+    }
+
+    /// Asks the cache for the first bytes of the entry at `id`.
+    #[inline]
+    pub fn prefetch_found(&self, id: EntryId) {
+        prefetch(self.memory.pointer(id.reference));
+    }
+
+    #[inline]
+    fn sampled_bucket(&self, random: u64) -> u64 {
+        ((u128::from(random) * u128::from(self.bucket_count)) >> 64) as u64
+    }
+
+    /// Returns how many entries are in the chain of the bucket at `home`.
+    fn occupied_count(&self, home: u64) -> u32 {
+        let (mut offset, mut count) = (home, 0);
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            count += bucket.occupied().count_ones();
+            offset = bucket.link();
+        }
+        count
+    }
+
+    /// Returns the entry behind `nth` others in the chain of the bucket at `home`, which has more.
+    fn nth_entry(&self, home: u64, nth: u32) -> EntryId {
+        let (mut offset, mut nth) = (home, nth);
+        loop {
+            let bucket = self.bucket(offset);
+            let mut slots = bucket.occupied();
+            if nth < slots.count_ones() {
+                for _ in 0..nth {
+                    slots &= slots - 1;
+                }
+                let slot = slots.trailing_zeros();
+                let reference = bucket.reference(slot as usize);
+                return EntryId { home, bucket: offset, slot: slot as u8, reference };
+            }
+            nth -= slots.count_ones();
+            offset = bucket.link();
+        }
     }
 
     /// Removes every entry. Returns what referred to spilled ones, which takes long to free where
@@ -463,21 +509,6 @@ impl Table {
             let mut slots = bucket.occupied();
             while slots != 0 {
                 visit(self.entry_at(bucket.reference(slots.trailing_zeros() as usize)));
-                slots &= slots - 1;
-            }
-            offset = bucket.link();
-        }
-    }
-
-    fn slots_of(&self, home: u64, found: &mut Vec<EntryId>) {
-        let mut offset = home;
-        while offset != 0 {
-            let bucket = self.bucket(offset);
-            let mut slots = bucket.occupied();
-            while slots != 0 {
-                let slot = slots.trailing_zeros() as u8;
-                let reference = bucket.reference(usize::from(slot));
-                found.push(EntryId { home, bucket: offset, slot, reference });
                 slots &= slots - 1;
             }
             offset = bucket.link();

@@ -81,32 +81,25 @@ pub(super) static SET: Command = Command {
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let value = args.at(2);
-    run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry, cost| {
-        match cost {
-            None => cx.view.set(key, value, expiry)?,
-            Some(cost) => cx.view.set_costed(key, value, expiry, cost)?,
-        }
-        Ok(())
+    run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
+        Ok(cx.view.set(key, value, expiry)?)
     })
 }
 
 /// Runs `command`, whose options are those of SET and begin at argument `first`, and which stores
 /// by `store`.
 #[inline]
-pub(crate) fn run_with<S>(
+pub(crate) fn run_with(
     command: &'static Command,
     first: usize,
     cx: &mut WriteContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-    store: S,
-) -> Result<(), Unfinished>
-where
-    S: FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry, Option<Cost>) -> Result<(), Unfinished>,
-{
+    store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), Unfinished>,
+) -> Result<(), Unfinished> {
     let key = args.key(0);
     if args.len() == first {
-        store(cx, key, Expiry::Clear, None)?;
+        store(cx, key, Expiry::Clear)?;
         reply.ok();
         return Ok(());
     }
@@ -132,7 +125,11 @@ where
         }
     };
     if is_wanted {
-        store(cx, key, expiry, options.cost)?;
+        match options.cost {
+            None => store(cx, key, expiry)?,
+            // Only SET takes one, whose value is an argument.
+            Some(cost) => cx.view.set_costed(key, args.at(2), expiry, cost)?,
+        }
     }
     match (options.get, is_wanted) {
         (true, _) => {}
