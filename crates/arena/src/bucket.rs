@@ -1,6 +1,6 @@
 //! One bucket of 64 bytes: nine tags, nine references, a link; see `layout.rs`.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::atomic_copy::{store_bytes, word};
 use crate::layout::{LINE_BYTES, LINK_SPILLED, SLOTS_PER_BUCKET};
@@ -11,6 +11,8 @@ const TAGS_AT: usize = 5;
 const LINK_AT: usize = 14;
 const REFERENCES_AT: usize = 19;
 const SLOT_MASK: u32 = (1 << SLOTS_PER_BUCKET) - 1;
+/// The bits of a reference or a link.
+const MASK_40: u64 = (1 << 40) - 1;
 
 /// What comes behind a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,16 +113,15 @@ impl Bucket {
     /// Sets `slot` to `tag` and `reference`.
     pub fn set(self, slot: usize, tag: u8, reference: u64) {
         debug_assert!(slot < SLOTS_PER_BUCKET && reference.is_multiple_of(8));
-        let bytes = (reference / 8).to_le_bytes();
-        debug_assert_eq!(bytes[5..], [0; 3], "a reference has 40 bits");
-        self.store(REFERENCES_AT + 5 * slot, &bytes[..5]);
-        self.store(TAGS_AT + slot, &[tag]);
+        debug_assert!(reference / 8 <= MASK_40, "a reference has 40 bits");
+        self.merge(REFERENCES_AT + 5 * slot, MASK_40, reference / 8);
+        self.merge(TAGS_AT + slot, 0xFF, tag.into());
     }
 
     /// Empties `slot`.
     pub fn clear(self, slot: usize) {
         debug_assert!(slot < SLOTS_PER_BUCKET);
-        self.store(TAGS_AT + slot, &[0]);
+        self.merge(TAGS_AT + slot, 0xFF, 0);
     }
 
     /// Makes `next` what comes behind the bucket.
@@ -131,13 +132,16 @@ impl Bucket {
             Next::Bucket(offset) => offset / LINE_BYTES,
         };
         debug_assert!(line <= LINK_SPILLED, "a link has 40 bits");
-        let bytes = line.to_le_bytes();
-        self.store(LINK_AT, &bytes[..5]);
+        self.merge(LINK_AT, MASK_40, line);
     }
 
     /// Empties all slots and the link; the sequence stays.
     pub fn reset(self) {
-        self.store(TAGS_AT, &[0; 64 - TAGS_AT]);
+        const BYTES: [u8; 64 - TAGS_AT] = [0; 64 - TAGS_AT];
+        // SAFETY: all from the tags on is inside the bucket, and widened to whole words still is,
+        // as it is aligned to 64. It is committed memory that no other thread writes, by the
+        // contract of `at`. A constant is no memory of the index.
+        unsafe { store_bytes(self.pointer.add(TAGS_AT), &BYTES) };
     }
 
     /// Makes the sequence odd, as `rule` asks: readers of this chain wait or go away.
@@ -166,15 +170,25 @@ impl Bucket {
         unsafe { word(self.pointer) }
     }
 
-    /// Replaces the bucket's bytes from byte `at` on.
-    #[inline]
-    fn store(self, at: usize, bytes: &[u8]) {
-        debug_assert!(at + bytes.len() <= 64, "a bucket has 64 bytes");
-        // SAFETY: the callers' ranges are a tag or a reference of one of nine slots, the link, or
-        // all from the tags on, and so lie inside the bucket; widened to whole words they still do,
-        // as it is aligned to 64. It is committed memory that no other thread writes, by the
-        // contract of `at`. `bytes` is memory of the callers in this file, and none of the index.
-        unsafe { store_bytes(self.pointer.add(at), bytes) };
+    /// Replaces the bits of `mask` from byte `at` on by those of `value`: one word, or two. By
+    /// shifts: a word that is put together from bytes in memory is waited for.
+    #[inline(always)]
+    fn merge(self, at: usize, mask: u64, value: u64) {
+        let (index, shift) = (at / 8, at % 8 * 8);
+        self.merge_word(index, mask << shift, value << shift);
+        let beyond = |bits: u64| bits >> 1 >> (63 - shift);
+        if beyond(mask) != 0 {
+            self.merge_word(index + 1, beyond(mask), beyond(value));
+        }
+    }
+
+    #[inline(always)]
+    fn merge_word(self, index: usize, mask: u64, value: u64) {
+        debug_assert!(index < 8, "a bucket has eight words");
+        // SAFETY: the pointer is aligned to 64, so that the word is aligned to 8; it is one of the
+        // bucket's eight, committed memory by the contract of `at`.
+        let cell = unsafe { word(self.pointer.add(8 * index)) };
+        cell.store(cell.load(Ordering::Relaxed) & !mask | value, Ordering::Relaxed);
     }
 
     #[inline(always)]

@@ -6,14 +6,16 @@ use crate::layout::{Header, LINE_BYTES, PAGE_BYTES, SMALL_ENTRY_BYTES_MAX};
 use crate::mapped_range::MappedRange;
 
 /// Size classes: every 8 bytes up to 256, then steps of at least 6 % that fill a page well.
-pub(crate) const CLASS_COUNT: usize = CLASSES.1;
+pub(crate) const CLASS_COUNT: usize = class_table().1;
 /// What a page has for items, behind its header.
 pub(crate) const ITEM_ROOM: u64 = PAGE_BYTES - LINE_BYTES;
 
 const CLASS_BYTES_MIN: u64 = 16;
-const CLASSES: ([u16; 80], usize) = class_table();
-const CLASS_BY_EIGHTH: [u8; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize] = class_lookup();
-const _: () = assert!(CLASSES.0[CLASS_COUNT - 1] as u64 == SMALL_ENTRY_BYTES_MAX);
+/// Statics: of a constant each look-up would copy the whole table first.
+static CLASS_BYTES: [u16; CLASS_COUNT] = class_sizes();
+static ITEMS_PER_PAGE: [u16; CLASS_COUNT] = page_items();
+static CLASS_BY_EIGHTH: [u8; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize] = class_lookup();
+const _: () = assert!(class_sizes()[CLASS_COUNT - 1] as u64 == SMALL_ENTRY_BYTES_MAX);
 
 const fn class_table() -> ([u16; 80], usize) {
     let mut sizes = [0; 80];
@@ -36,12 +38,31 @@ const fn class_table() -> ([u16; 80], usize) {
     (sizes, count)
 }
 
+const fn class_sizes() -> [u16; CLASS_COUNT] {
+    let all = class_table().0;
+    let mut sizes = [0; CLASS_COUNT];
+    sizes.copy_from_slice(all.split_at(CLASS_COUNT).0);
+    sizes
+}
+
+const fn page_items() -> [u16; CLASS_COUNT] {
+    let sizes = class_sizes();
+    let mut counts = [0; CLASS_COUNT];
+    let mut class = 0;
+    while class < CLASS_COUNT {
+        counts[class] = (ITEM_ROOM / sizes[class] as u64) as u16;
+        class += 1;
+    }
+    counts
+}
+
 const fn class_lookup() -> [u8; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize] {
+    let sizes = class_sizes();
     let mut lookup = [0; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize];
     let mut eighth = 0;
     let mut class = 0;
     while eighth < lookup.len() {
-        while (CLASSES.0[class] as usize) < eighth * 8 {
+        while (sizes[class] as usize) < eighth * 8 {
             class += 1;
         }
         lookup[eighth] = class as u8;
@@ -59,12 +80,13 @@ pub(crate) fn class_of(bytes: u64) -> u8 {
 /// Returns the size of the items of `class`.
 #[inline]
 pub(crate) fn class_bytes(class: u8) -> u64 {
-    u64::from(CLASSES.0[usize::from(class)])
+    u64::from(CLASS_BYTES[usize::from(class)])
 }
 
 /// Returns how many items of `class` a page of its own holds.
+#[inline]
 pub(crate) fn items_per_page(class: u8) -> u64 {
-    ITEM_ROOM / class_bytes(class)
+    u64::from(ITEMS_PER_PAGE[usize::from(class)])
 }
 
 /// Returns the class of the item of a small entry with `header` that takes `bytes`.
