@@ -38,8 +38,8 @@ use crate::arena::Arena;
 use crate::atomic_copy::{copy_block, store_bytes};
 use crate::bucket::{Bucket, Next};
 use crate::layout::{
-    AccessMark, BUCKETS_PER_BLOCK, Encoding, Grace, Header, LINE_BYTES, ValueType, home_bucket,
-    small_entry_bytes, table_header, table_header_offset, tag_of,
+    AccessMark, BUCKETS_PER_BLOCK, Encoding, Grace, Header, LINE_BYTES, SMALL_ENTRY_BYTES_MAX,
+    ValueType, home_bucket, small_entry_bytes, table_header, table_header_offset, tag_of,
 };
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom};
 use crate::page_pool::PageOwner;
@@ -96,6 +96,9 @@ impl NewValue<'_> {
         Header::new(self.value_type, self.encoding, self.mark)
     }
 }
+
+/// How much of a value is asked of a [`Fill`] at once.
+const FILLED_BYTES: usize = 4096;
 
 /// Writes the piece of a value that begins at an offset: the whole slice, and the same bytes
 /// whenever it is asked.
@@ -763,14 +766,31 @@ impl Table {
         self.write_bytes(at + middle.len() as u64, after);
     }
 
-    /// Writes what `fill` gives, piece by piece: each is in the cache when it is copied.
+    /// Writes what `fill` gives.
     fn write_filled(&self, offset: u64, length: usize, fill: Fill<'_>) {
         const SMALL_BYTES: usize = 128;
         if length <= SMALL_BYTES {
             // To clear a whole piece would take longer than all the rest.
             self.write_pieces::<SMALL_BYTES>(offset, length, fill);
+        } else if (length as u64) < SMALL_ENTRY_BYTES_MAX || cfg!(miri) {
+            // Under miri readers are threads of the same program: plain stores would be a race.
+            self.write_pieces::<FILLED_BYTES>(offset, length, fill);
         } else {
-            self.write_pieces::<4096>(offset, length, fill);
+            self.fill_block(offset, length, fill);
+        }
+    }
+
+    /// Has `fill` write to a block that no entry refers to yet, which every value is that is too
+    /// long for a small entry. A copy of what it gives would take longer than most that it does.
+    fn fill_block(&self, offset: u64, length: usize, fill: Fill<'_>) {
+        // SAFETY: the bytes are committed memory of a block that this table has allocated and that
+        // nothing refers to, initialised as all memory of a source is: no thread of this process
+        // finds it. A reader in another process that follows a stale reference may see them change
+        // and discards what it saw.
+        let room = unsafe { std::slice::from_raw_parts_mut(self.memory.pointer(offset), length) };
+        // Piece by piece: what goes over one several times finds it in the cache.
+        for (index, piece) in room.chunks_mut(FILLED_BYTES).enumerate() {
+            fill(index * FILLED_BYTES, piece);
         }
     }
 
