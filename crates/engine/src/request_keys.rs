@@ -23,6 +23,11 @@ pub(crate) struct Keys<'a> {
 impl<'a> Keys<'a> {
     /// Returns the keys of `request`, which is one of `command`.
     pub fn of(command: &Command, request: RequestView<'a>, hasher: &KeyHasher) -> Keys<'a> {
+        if let Some(positions) = command.only_pair() {
+            // They are there: the request has as many arguments as its command asks for.
+            let [one, other] = positions.map(|position| hasher.key(request.at(position)));
+            return Keys { few: [one, other, NO_KEY, NO_KEY], few_count: 2, many: Vec::new() };
+        }
         let mut keys = Keys { few: [NO_KEY; FEW_MAX], few_count: 0, many: Vec::new() };
         for position in command.key_positions(request) {
             keys.push(hasher.key(request.at(position)));
@@ -69,5 +74,23 @@ mod tests {
             let bytes: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
             assert_eq!(bytes, names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn two_keys_that_every_request_has_are_those_of_the_positions() {
+        let hasher = KeyHasher::new([7; 4], 64);
+        let mut count = 0;
+        for command in command::rows().filter(|command| command.only_pair().is_some()) {
+            let words = (0..command.arity.count_min()).map(|word| format!("word:{word}"));
+            let words: Vec<String> = words.collect();
+            let request = OwnedRequest::new(words.iter().map(|word| word.as_bytes()));
+            let keys = Keys::of(command, request.view(), &hasher);
+            let bytes: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
+            let positions = command.key_positions(request.view());
+            let expected: Vec<&[u8]> = positions.map(|at| words[at].as_bytes()).collect();
+            assert_eq!((bytes, expected.len()), (expected, 2), "{}", command.name);
+            count += 1;
+        }
+        assert!(count >= 5, "RENAME, RENAMENX, COPY, LMOVE and SMOVE are such");
     }
 }

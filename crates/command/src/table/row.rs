@@ -247,6 +247,19 @@ impl Command {
         }
     }
 
+    /// Returns the positions of the two keys, where every request has these two and no others: the
+    /// quick way for commands such as RENAME.
+    #[inline]
+    pub fn only_pair(&self) -> Option<[usize; 2]> {
+        match self.keys {
+            [
+                KeySpec { first: one, extent: Extent::To(0), .. },
+                KeySpec { first: other, extent: Extent::To(0), .. },
+            ] => Some([*one, *other].map(usize::from)),
+            _ => None,
+        }
+    }
+
     /// Returns whether `request` may use keys whose names are not in it.
     pub fn uses_unknown_keys(&self, request: RequestView<'_>) -> bool {
         let has_unknown = self.keys.iter().any(|spec| spec.extent == Extent::Unknown);
