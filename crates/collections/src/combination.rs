@@ -58,6 +58,17 @@ pub enum Aggregate {
 pub struct RankedMembers {
     table: HashTable<Scored>,
     order: Vec<Item>,
+    /// How they are stored one after the other, where they are.
+    storing: Option<StoringOrder>,
+}
+
+/// How members are stored one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct StoringOrder {
+    /// Whether the lowest or the highest score comes first.
+    pub direction: Direction,
+    /// Whether their number is known before the first.
+    pub is_counted: bool,
 }
 
 impl ScoreSource<'_> {
@@ -210,8 +221,13 @@ impl RankedMembers {
         RankedMembers::of(table)
     }
 
-    /// Returns the members of `set` at `ranks`.
-    pub fn of_range(set: SortedSetView<'_>, ranks: Range<usize>, rules: &Rules) -> RankedMembers {
+    /// Returns the members of `set` at `ranks`, which are stored in the order of `storing`.
+    pub fn of_range(
+        set: SortedSetView<'_>,
+        ranks: Range<usize>,
+        storing: StoringOrder,
+        rules: &Rules,
+    ) -> RankedMembers {
         let count = ranks.len();
         let mut table = HashTable::with_buckets(count);
         let mut order = Vec::with_capacity(count);
@@ -219,7 +235,7 @@ impl RankedMembers {
             order.push(Item { score, position: table.len() as u32 });
             add(&mut table, member, score);
         });
-        RankedMembers { table, order }
+        RankedMembers { table, order, storing: Some(storing) }
     }
 
     /// Returns a bound of what the members of `set` at `ranks` take.
@@ -264,7 +280,7 @@ impl RankedMembers {
         for alike in order.chunk_by_mut(|a, b| a.score == b.score) {
             alike.sort_unstable_by(|a, b| member(a).cmp(member(b)));
         }
-        RankedMembers { table, order }
+        RankedMembers { table, order, storing: None }
     }
 
     /// Returns the number of members.
@@ -284,8 +300,39 @@ impl RankedMembers {
     }
 
     /// Returns them as a sorted set.
-    pub fn into_sorted_set(self, rules: &Rules) -> SortedSet {
+    pub fn into_sorted_set(mut self, rules: &Rules) -> SortedSet {
+        self.forget_signs(rules);
         SortedSet::from_ranked(self.table, &self.order, rules)
+    }
+
+    /// Makes a zero with a sign one without where Redis does, which stores a range in a listpack
+    /// until that is too long: there a zero is an integer. Without a listpack it begins where it
+    /// knows before that it has too many for one.
+    ///
+    /// Source: Redis 7.2, `zrangeResultBeginStore`, `zzlInsertAt`.
+    fn forget_signs(&mut self, rules: &Rules) {
+        let Some(StoringOrder { direction, is_counted }) = self.storing else { return };
+        let is_signed = |item: &&mut Item| item.score == 0.0 && item.score.is_sign_negative();
+        let most = usize::try_from(rules.limits.sorted_set_entries).unwrap_or(usize::MAX);
+        let (table, count) = (&mut self.table, self.order.len());
+        if is_counted && count > most || !self.order.iter_mut().any(|item| is_signed(&item)) {
+            return;
+        }
+        let is_short = |item: &Item| {
+            let member = &table.get(item.position as usize).member;
+            member.bytes().len() as u64 <= rules.limits.sorted_set_value_bytes
+        };
+        let packed = match direction {
+            Direction::Up => 0..self.order.iter().take(most).take_while(|it| is_short(it)).count(),
+            Direction::Down => {
+                let packed = self.order.iter().rev().take(most);
+                count - packed.take_while(|it| is_short(it)).count()..count
+            }
+        };
+        for item in self.order[packed].iter_mut().filter(is_signed) {
+            item.score = 0.0;
+            table.change(item.position as usize, |scored| scored.score = 0.0);
+        }
     }
 }
 
@@ -656,7 +703,9 @@ mod tests {
                 let start = random.below(all.len() as u64 + 1) as usize;
                 let end = start + random.below((all.len() - start) as u64 + 1) as usize;
                 let expected: Model = all[start..end].iter().cloned().collect();
-                check(RankedMembers::of_range(set.view(), start..end, &rules()), expected);
+                let storing = StoringOrder { direction: Direction::Up, is_counted: true };
+                let ranked = RankedMembers::of_range(set.view(), start..end, storing, &rules());
+                check(ranked, expected);
             }
         }
     }

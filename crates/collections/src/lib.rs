@@ -45,7 +45,7 @@ mod walk;
 pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding, CollectionView};
 pub use combination::{
-    Aggregate, RankedMembers, ScoreSource, Weighted, intersection_count,
+    Aggregate, RankedMembers, ScoreSource, StoringOrder, Weighted, intersection_count,
     intersection_count_bytes_max,
 };
 pub use compact::Compact;

@@ -4,7 +4,7 @@ use std::ops::{Bound, Range as Ranks};
 
 use base::index_range::index_range;
 use base::number::parse_f64_loosely;
-use collections::{Direction, SortedSet, SortedSetView};
+use collections::{Direction, SortedSet, SortedSetView, StoringOrder};
 
 use crate::handler::element::PairForm;
 use crate::prelude::*;
@@ -185,6 +185,13 @@ impl<'a> RangeRequest<'a> {
         };
         let range = Range::between(args, by, low, high)?;
         Ok(RangeRequest { range, direction, offset, count, with_scores })
+    }
+
+    /// Returns in which order the members are stored, and whether Redis knows before how many they
+    /// are.
+    pub fn storing_order(&self) -> StoringOrder {
+        let is_counted = matches!(self.range, Range::Ranks(..));
+        StoringOrder { direction: self.direction, is_counted }
     }
 
     /// Returns the ranks of the members, counted from the lowest score.

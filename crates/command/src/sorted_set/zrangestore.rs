@@ -44,7 +44,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         .map_or(0, |(set, ranks)| RankedMembers::range_bytes_max(*set, ranks.clone()));
     let scratch = cx.scratch(target, bytes, 0)?;
     let ranked = found.map_or_else(RankedMembers::default, |(set, ranks)| {
-        RankedMembers::of_range(set, ranks, view.rules(source))
+        RankedMembers::of_range(set, ranks, request.storing_order(), view.rules(source))
     });
     let count = ranked.len();
     cx.view.name_event("zrangestore");
