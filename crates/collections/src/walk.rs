@@ -7,15 +7,18 @@
 //! gives all that is left.
 //!
 //! Parts are bytes: those of each behind their number, 32 bits. A field of a hash comes before its
-//! value, a member of a sorted set before its score; a part of a list is a listpack.
+//! value, a member of a sorted set before its score; a part of a list is a listpack; of a stream
+//! the identity that the entries of a listpack build on, 16 bytes, comes before that. What a stream
+//! has beside its entries, as groups, is none of the walk's.
 //!
-//! *Not here*: streams, and hashes with fields that expire, through which nobody walks.
+//! *Not here*: hashes with fields that expire, through which nobody walks.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::collection::{Collection, CollectionView};
+use crate::stream::StreamId;
 
 /// What the parts of a walk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub enum WalkKind {
     Hash,
     /// Members, each with its score, in any order.
     SortedSet,
+    /// Identities, each with a listpack of entries, in order.
+    Stream,
 }
 
 /// Told by how many bytes of memory what changes gave to a walk has grown; returns whether the walk
@@ -51,8 +56,10 @@ pub(crate) struct Keeper {
 pub(crate) struct Kept {
     /// Of a table.
     pub parts: Vec<u8>,
-    /// Of a list: listpacks by their numbers at the begin.
-    packs: BTreeMap<u32, Vec<u8>>,
+    /// Of a list: listpacks by their numbers at the begin. Of a stream: by their identities.
+    packs: BTreeMap<u128, Vec<u8>>,
+    /// The listpacks are a stream's.
+    pub is_of_stream: bool,
     /// The bytes of those.
     pack_bytes: usize,
     /// The number of the listpack that is next.
@@ -141,15 +148,14 @@ impl Collection {
             Collection::Set(set) => set.walked(),
             Collection::Hash(hash) => hash.walked(),
             Collection::SortedSet(set) => set.walked(),
-            Collection::Stream(_) => None,
+            Collection::Stream(stream) => Some(stream.log_mut()),
         }
     }
 }
 
 impl CollectionView<'_> {
     /// Returns what a walk would give and of how many fields, members or listpacks; none where
-    /// nobody can walk: through what is compact, through a stream, and through a hash with fields
-    /// that expire.
+    /// nobody can walk: through what is compact, and through a hash with fields that expire.
     pub fn walk_form(self) -> Option<(WalkKind, usize)> {
         match self {
             _ if self.compact().is_some() => None,
@@ -158,7 +164,7 @@ impl CollectionView<'_> {
             CollectionView::Hash(hash) if hash.is_timed() => None,
             CollectionView::Hash(hash) => Some((WalkKind::Hash, hash.len())),
             CollectionView::SortedSet(set) => Some((WalkKind::SortedSet, set.len())),
-            CollectionView::Stream(_) => None,
+            CollectionView::Stream(stream) => Some((WalkKind::Stream, stream.log().node_count())),
         }
     }
 }
@@ -228,17 +234,19 @@ impl Keeper {
         kept.is_given_up = !(self.growth)(grown as u64);
     }
 
-    /// Keeps listpacks of a list, each with its number.
-    pub fn keep_packs<'p>(&self, packs: impl Iterator<Item = (u32, &'p [u8])>) {
+    /// Keeps listpacks, each with its number, but those that are kept already.
+    pub fn keep_packs<'p>(&self, packs: impl Iterator<Item = (u128, &'p [u8])>) {
         let mut kept = self.kept();
         if kept.is_given_up {
             return;
         }
         let before = kept.pack_bytes;
         for (number, pack) in packs {
-            let copy = pack.to_vec();
-            kept.pack_bytes += copy.capacity();
-            kept.packs.insert(number, copy);
+            if !kept.packs.contains_key(&number) {
+                let copy = pack.to_vec();
+                kept.pack_bytes += copy.capacity();
+                kept.packs.insert(number, copy);
+            }
         }
         let grown = kept.pack_bytes - before;
         kept.is_given_up = !(self.growth)(grown as u64);
@@ -247,22 +255,26 @@ impl Keeper {
 
 impl Kept {
     /// Takes listpack `number`, if it was kept.
-    pub fn take_pack(&mut self, number: u32) -> Option<Vec<u8>> {
+    pub fn take_pack(&mut self, number: u128) -> Option<Vec<u8>> {
         let pack = self.packs.remove(&number)?;
         self.pack_bytes -= pack.capacity();
         Some(pack)
     }
 
-    /// Returns whether listpacks are kept.
-    pub fn has_packs(&self) -> bool {
-        !self.packs.is_empty()
+    /// Returns the number of the first listpack that is kept, if one is.
+    pub fn first_pack(&self) -> Option<u128> {
+        self.packs.first_key_value().map(|(number, _)| *number)
     }
 
-    /// Appends the listpacks that were kept to `out`, from the next on; returns whether all were.
+    /// Appends the listpacks that were kept to `out`, in order; returns whether all were.
     fn put_packs(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
-        while let Some(pack) = self.take_pack(self.next_pack) {
+        while let Some(number) = self.first_pack()
+            && let Some(pack) = self.take_pack(number)
+        {
+            if self.is_of_stream {
+                put_part(&StreamId::from_number(number).to_bytes(), out);
+            }
             put_part(&pack, out);
-            self.next_pack += 1;
             if is_due() {
                 break;
             }

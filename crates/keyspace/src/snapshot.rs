@@ -111,6 +111,8 @@ pub enum SnapshotContent {
     Begin(Vec<u8>),
     /// Parts of a value, for [`EntryEncoder::put_parts`].
     Parts(WalkKind, Vec<u8>),
+    /// What comes behind the last part of a value, as [`EntryEncoder::put_end`] makes it.
+    End(Vec<u8>),
 }
 
 /// An entry whose value is held where it lies.
@@ -158,6 +160,8 @@ struct LargeWalk {
     kind: WalkKind,
     /// The begin of its entry, until that is given.
     begin: Option<Vec<u8>>,
+    /// What comes behind its parts, as it was at the cut.
+    end: Vec<u8>,
     place: LargePlace,
     walk: Walk,
     /// The bytes that are charged for it, without those that changes gave and its own.
@@ -181,6 +185,7 @@ struct LargeEntry {
     handle: Handle,
     kind: WalkKind,
     begin: Vec<u8>,
+    end: Vec<u8>,
 }
 
 /// How far a snapshot is with one part of a database.
@@ -422,7 +427,9 @@ impl ShardSnapshot {
         let mut begin = Vec::new();
         self.put_head(entry, published, &mut begin);
         self.encoder.begin_parts(entry.key(), entry.expiry(), (kind, count), &mut begin);
-        Some(LargeEntry { handle, kind, begin })
+        let mut end = Vec::new();
+        self.encoder.put_end(collection, &mut end);
+        Some(LargeEntry { handle, kind, begin, end })
     }
 
     /// Begins to go through the collection of `entry`; from now on it gives what changes.
@@ -434,9 +441,9 @@ impl ShardSnapshot {
     ) {
         let shared = Arc::clone(&self.shared);
         let growth = Box::new(move |bytes| shared.queue_parts(bytes));
-        let LargeEntry { handle, kind, begin } = entry;
+        let LargeEntry { handle, kind, begin, end } = entry;
         let walk = part.store.walkable(handle).begin_walk(growth);
-        let bytes = begin.capacity() as u64 + walk.memory_bytes();
+        let bytes = (begin.capacity() + end.capacity()) as u64 + walk.memory_bytes();
         self.shared.account.charge(bytes);
         let (shared, place) = (Arc::clone(&self.shared), LargePlace::Stored(handle));
         let begin = Some(begin);
@@ -446,6 +453,7 @@ impl ShardSnapshot {
             database_now,
             kind,
             begin,
+            end,
             place,
             walk,
             bytes,
@@ -568,6 +576,10 @@ impl LargeWalk {
         self.shared.discharge(given);
         batch.bytes += bytes;
         if is_done {
+            let end = std::mem::take(&mut self.end);
+            if !end.is_empty() {
+                batch.pieces.push(SnapshotPiece { database, content: SnapshotContent::End(end) });
+            }
             let owned = std::mem::take(&mut self.owned_bytes);
             self.shared.owned_bytes.fetch_sub(owned, Ordering::Relaxed);
             batch.bytes += std::mem::take(&mut self.bytes) + owned;
@@ -615,9 +627,9 @@ impl SnapshotPiece {
         match &self.content {
             SnapshotContent::Encoded(bytes) => bytes.capacity() as u64,
             SnapshotContent::Held(held) => (held.head.capacity() + held.key.capacity()) as u64,
-            SnapshotContent::Begin(bytes) | SnapshotContent::Parts(_, bytes) => {
-                bytes.capacity() as u64
-            }
+            SnapshotContent::Begin(bytes)
+            | SnapshotContent::Parts(_, bytes)
+            | SnapshotContent::End(bytes) => bytes.capacity() as u64,
         }
     }
 }

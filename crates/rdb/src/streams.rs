@@ -43,7 +43,7 @@ const PENDING_BYTES: u64 = 160 + size_of::<Owner>() as u64;
 const ROOM_BYTES: u64 = 4096;
 
 /// Returns the kind of `version`.
-fn kind_in(version: Version) -> u8 {
+pub(crate) fn kind_in(version: Version) -> u8 {
     match () {
         () if version.has_active_times() => kind::STREAM_LISTPACKS_3,
         () if version.has_listpacks() => kind::STREAM_LISTPACKS_2,
@@ -54,13 +54,20 @@ fn kind_in(version: Version) -> u8 {
 /// Writes `stream`.
 pub(crate) fn put_stream(stream: &Stream, writer: &mut Writer<'_>) {
     let kind = kind_in(writer.version);
-    let (log, counters) = (stream.log(), stream.log().counters());
+    let log = stream.log();
     writer.kind(kind);
     writer.length(log.node_count());
     for (key, pack) in log.nodes() {
         writer.text(&key.to_bytes());
         writer.text(pack.bytes());
     }
+    put_end(stream, writer);
+}
+
+/// Writes what comes behind the listpacks of `stream`.
+pub(crate) fn put_end(stream: &Stream, writer: &mut Writer<'_>) {
+    let kind = kind_in(writer.version);
+    let (log, counters) = (stream.log(), stream.log().counters());
     writer.number(log.len());
     put_id(counters.last_id, writer);
     if kind != kind::STREAM_LISTPACKS {

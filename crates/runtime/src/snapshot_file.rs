@@ -373,7 +373,9 @@ fn put<W: Write>(
                 encoder.put(&held.key, held.expires_at, value, &mut entry);
                 writer.entries(piece.database, &entry)?;
             }
-            SnapshotContent::Begin(bytes) => writer.entries(piece.database, bytes)?,
+            SnapshotContent::Begin(bytes) | SnapshotContent::End(bytes) => {
+                writer.entries(piece.database, bytes)?;
+            }
             SnapshotContent::Parts(kind, parts) => {
                 let mut encoded = Vec::new();
                 encoder.put_parts(*kind, parts, &mut encoded);

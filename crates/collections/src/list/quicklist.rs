@@ -359,7 +359,7 @@ impl ListWalk {
     fn keep(&mut self, index: usize, node: &Node) {
         let number = std::mem::replace(&mut self.numbers[index], TAKEN);
         if number != TAKEN {
-            self.keeper.keep_packs(std::iter::once((number, node.pack.bytes())));
+            self.keeper.keep_packs(std::iter::once((number.into(), node.pack.bytes())));
         }
     }
 }
@@ -381,12 +381,12 @@ impl Walked for Quicklist {
         let mut kept = walk.keeper.kept();
         loop {
             let number = kept.next_pack;
-            if let Some(pack) = kept.take_pack(number) {
+            if let Some(pack) = kept.take_pack(number.into()) {
                 put_part(&pack, out);
             } else {
                 let is_left = |number: &u32| *number != TAKEN;
                 let Some(index) = walk.numbers.range(walk.next..).position(is_left) else {
-                    assert!(!kept.has_packs(), "what was kept comes before what is left");
+                    assert_eq!(kept.first_pack(), None, "what was kept comes before what is left");
                     break;
                 };
                 walk.next += index;
@@ -408,7 +408,7 @@ impl Walked for Quicklist {
         let Some(walk) = self.walk.0.take() else { return };
         let packs = walk.numbers.iter().zip(&self.nodes);
         let left = packs.filter(|(number, _)| **number != TAKEN);
-        walk.keeper.keep_packs(left.map(|(number, node)| (*number, node.pack.bytes())));
+        walk.keeper.keep_packs(left.map(|(number, node)| ((*number).into(), node.pack.bytes())));
         walk.keeper.kept().is_whole = true;
     }
 

@@ -90,12 +90,21 @@ impl StreamId {
 
     /// Returns its bytes, whose order is its own.
     pub fn to_bytes(self) -> [u8; 16] {
-        (u128::from(self.ms) << 64 | u128::from(self.sequence)).swap_bytes().to_le_bytes()
+        self.number().swap_bytes().to_le_bytes()
     }
 
     /// Returns the identity of these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> StreamId {
-        let number = u128::from_le_bytes(bytes).swap_bytes();
+        StreamId::from_number(u128::from_le_bytes(bytes).swap_bytes())
+    }
+
+    /// Returns the number that is greater for a later identity.
+    pub(crate) fn number(self) -> u128 {
+        u128::from(self.ms) << 64 | u128::from(self.sequence)
+    }
+
+    /// Returns the identity of which `number` is [`StreamId::number`].
+    pub(crate) fn from_number(number: u128) -> StreamId {
         StreamId { ms: (number >> 64) as u64, sequence: number as u64 }
     }
 }

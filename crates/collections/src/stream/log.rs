@@ -1,14 +1,18 @@
 //! The entries of a stream: nodes in order, and what is known of all that ever were.
 
+use std::sync::Arc;
+
 use super::COUNT_MAX;
 use super::id::StreamId;
 use super::id_map::IdMap;
 use super::node::{self, Head, Master};
 use crate::compact_limits::Limits;
 use crate::element::Element;
+use crate::heap_bytes;
 use crate::listpack::{Listpack, element_bytes_max};
 use crate::listpack_view::{At, ListpackView};
 use crate::sorted_set::Direction;
+use crate::walk::{Keeper, WalkPlace, Walked, put_part};
 
 /// The most bytes of one node: what a listpack can have, and some.
 const NODE_BYTES_MAX: u64 = 1 << 30;
@@ -28,6 +32,16 @@ pub struct Log {
     last_id: StreamId,
     max_deleted_id: StreamId,
     entries_added: u64,
+    walk: WalkPlace<LogWalk>,
+}
+
+/// How far a walk is. It has the nodes before `next`, and of those from there on up to `last` what
+/// was kept for it.
+struct LogWalk {
+    next: StreamId,
+    /// The last node that was there at the begin and is still; none where none is.
+    last: Option<StreamId>,
+    keeper: Arc<Keeper>,
 }
 
 /// What is known of the entries that ever were, beside those that are there.
@@ -85,7 +99,17 @@ impl Clone for Log {
     fn clone(&self) -> Log {
         let nodes = self.nodes.clone();
         let pack_bytes = nodes.range(StreamId::MIN).map(|(_, pack)| pack.memory_bytes()).sum();
-        Log { nodes, pack_bytes, ..*self }
+        let Log { length, first_id, last_id, max_deleted_id, entries_added, .. } = *self;
+        Log {
+            nodes,
+            pack_bytes,
+            length,
+            first_id,
+            last_id,
+            max_deleted_id,
+            entries_added,
+            walk: WalkPlace::default(),
+        }
     }
 }
 
@@ -222,6 +246,7 @@ impl Log {
                 (self.pack_bytes - before + pack.memory_bytes(), true)
             }
             Some((key, pack)) => {
+                keep(&self.walk, key, pack);
                 let before = pack.memory_bytes();
                 node::add_entry(pack, key, id, parts);
                 (self.pack_bytes - before + pack.memory_bytes(), false)
@@ -248,6 +273,12 @@ impl Log {
         let mut pack = node::new_node(parts, room.min(NODE_ROOM_BYTES_MAX));
         node::add_entry(&mut pack, id, id, parts);
         self.pack_bytes += pack.memory_bytes();
+        if let Some(walk) = &mut self.walk.0
+            && walk.last.is_some_and(|last| id <= last)
+        {
+            // Later ones have gone, and XSETID went back: what comes now was not there.
+            walk.last = self.nodes.last().map(|(key, _)| key);
+        }
         self.nodes.insert(id, pack);
     }
 
@@ -258,6 +289,7 @@ impl Log {
         if node::master(pack.view()).live == 1 {
             self.remove_node(key);
         } else {
+            keep(&self.walk, key, pack);
             let before = pack.memory_bytes();
             node::mark_deleted(pack, at, &head);
             node::count_deleted(pack, 1);
@@ -312,6 +344,9 @@ impl Log {
             }
             match choose(head.id) {
                 Choice::Remove => {
+                    if removed == 0 {
+                        keep(&self.walk, key, pack);
+                    }
                     // The flags keep their width.
                     node::mark_deleted(pack, entry, &head);
                     removed += 1;
@@ -334,6 +369,7 @@ impl Log {
 
     fn remove_node(&mut self, key: StreamId) {
         let pack = self.nodes.remove(key).expect("the caller has found it");
+        keep(&self.walk, key, &pack);
         self.pack_bytes -= pack.memory_bytes();
     }
 
@@ -406,6 +442,9 @@ impl Log {
             }
             at = node::next_entry(pack.view(), &head);
             if head.is_live() {
+                if removed == 0 {
+                    keep(&self.walk, key, pack);
+                }
                 // The flags keep their width.
                 node::mark_deleted(pack, entry, &head);
                 removed += 1;
@@ -439,6 +478,9 @@ impl Log {
         }
         if let Some((key, pack)) = self.nodes.last_mut() {
             let before = pack.memory_bytes();
+            if last_id_of(pack.view(), key) > last_id {
+                keep(&self.walk, key, pack);
+            }
             while last_id_of(pack.view(), key) > last_id {
                 node::drop_last(pack);
             }
@@ -490,6 +532,81 @@ impl Log {
         entries.advance()?;
         let node = entries.node.expect("it has an entry");
         Some((node.key, node.entry, node.head))
+    }
+}
+
+/// Gives the walk that goes on, if one does, the node of `key`, which is about to change.
+#[inline]
+fn keep(walk: &WalkPlace<LogWalk>, key: StreamId, pack: &Listpack) {
+    if let Some(walk) = &walk.0 {
+        walk.keep(key, pack);
+    }
+}
+
+impl LogWalk {
+    #[cold]
+    fn keep(&self, key: StreamId, pack: &Listpack) {
+        if self.next <= key && self.last.is_some_and(|last| key <= last) {
+            self.keeper.keep_packs(std::iter::once((key.number(), pack.bytes())));
+        }
+    }
+}
+
+impl Walked for Log {
+    fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
+        keeper.kept().is_of_stream = true;
+        let last = self.nodes.last().map(|(key, _)| key);
+        self.walk.0 = Some(Box::new(LogWalk { next: StreamId::MIN, last, keeper }));
+        heap_bytes(size_of::<LogWalk>())
+    }
+
+    fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.walk.0.as_ref().map(|walk| &walk.keeper)
+    }
+
+    fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
+        let Some(walk) = &mut self.walk.0 else { return true };
+        let mut kept = walk.keeper.kept();
+        loop {
+            let left = self.nodes.range(walk.next).next();
+            let left = left.filter(|(key, _)| walk.last.is_some_and(|last| *key <= last));
+            let first = kept.first_pack();
+            let number = match left {
+                Some((key, pack)) if first.is_none_or(|first| key.number() < first) => {
+                    put_part(&key.to_bytes(), out);
+                    put_part(pack.bytes(), out);
+                    key.number()
+                }
+                // What was kept is in place of what is there now.
+                _ => {
+                    let Some(number) = first else { break };
+                    let pack = kept.take_pack(number).expect("it is the first");
+                    put_part(&StreamId::from_number(number).to_bytes(), out);
+                    put_part(&pack, out);
+                    number
+                }
+            };
+            let Some(next) = StreamId::from_number(number).next() else { break };
+            walk.next = next;
+            if is_due() {
+                return false;
+            }
+        }
+        drop(kept);
+        self.walk.0 = None;
+        true
+    }
+
+    fn keep_rest(&mut self) {
+        let Some(walk) = self.walk.0.take() else { return };
+        let nodes = self.nodes.range(walk.next);
+        let left = nodes.take_while(|(key, _)| walk.last.is_some_and(|last| *key <= last));
+        walk.keeper.keep_packs(left.map(|(key, pack)| (key.number(), pack.bytes())));
+        walk.keeper.kept().is_whole = true;
+    }
+
+    fn end(&mut self) {
+        self.walk.0 = None;
     }
 }
 

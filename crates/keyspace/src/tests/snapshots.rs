@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::prng::Prng;
-use collections::{End, Limits, ListLimit, Place};
+use collections::{
+    Direction, End, Group, Limits, ListLimit, Place, Stream, StreamId, Trim, TrimBounds,
+};
 use rdb::Version;
 use rdb::file::{EntryEncoder, FileForm, FileReader, FileWriter, Item};
 
@@ -47,7 +49,7 @@ impl File {
                     self.encoder.put(&held.key, held.expires_at, value, &mut bytes);
                     self.writer.entries(piece.database, &bytes).unwrap();
                 }
-                SnapshotContent::Begin(bytes) => {
+                SnapshotContent::Begin(bytes) | SnapshotContent::End(bytes) => {
                     self.writer.entries(piece.database, bytes).unwrap();
                 }
                 SnapshotContent::Parts(kind, parts) => {
@@ -196,8 +198,8 @@ fn a_snapshot_is_the_dataset_of_its_cut() {
 /// the time: each of a type, until another takes its name.
 fn change_large(keyspace: &Keyspace, random: &mut Prng) {
     let database = DatabaseIndex(random.below(2) as u8);
-    let first = random.below(8);
-    let names = [first, (first + 4) % 8].map(|number| format!("large {number}"));
+    let first = random.below(10);
+    let names = [first, (first + 5) % 10].map(|number| format!("large {number}"));
     let names = [names[0].as_str(), names[1].as_str()];
     let texts: Vec<String> = (0..1 + random.below(30))
         .map(|_| format!("{:x<1$}", random.below(300), 1 + random.below(30) as usize))
@@ -208,7 +210,7 @@ fn change_large(keyspace: &Keyspace, random: &mut Prng) {
     let at = random.below(200) as usize;
     with_view(keyspace, names, database, |view, [key, other]| {
         // What finds another type is refused, and changes nothing.
-        match (first % 4, random.below(40)) {
+        match (first % 5, random.below(40)) {
             (_, 0) => drop(view.remove(key)),
             (_, 1) => drop(view.rename(key, other)),
             (_, 2) => drop(view.move_to(key, DatabaseIndex(1 - database.0))),
@@ -241,6 +243,7 @@ fn change_large(keyspace: &Keyspace, random: &mut Prng) {
             (1, _) => drop(view.remove_elements(key, end, 3, texts[0].as_bytes())),
             (2, 6..26) => drop(view.add_members(key, words())),
             (2, _) => drop(view.remove_members(key, words())),
+            (4, change) => change_entries(view, key, (change, at), &texts),
             (_, 6..26) => {
                 let pairs: Vec<_> = words().map(|word| (at as f64, word)).collect();
                 let rule = |_, score| Some(score);
@@ -250,6 +253,70 @@ fn change_large(keyspace: &Keyspace, random: &mut Prng) {
             _ => drop(view.remove_scored(key, words())),
         }
     });
+}
+
+/// Makes a change of the stream at `key` that a number below 40 chooses, some at entry `at`.
+fn change_entries(
+    view: &mut WriteView<'_>,
+    key: &Key<'_>,
+    (change, at): (u64, usize),
+    texts: &[String],
+) {
+    match change {
+        ..22 => change_stream(view, key, |stream, limits| {
+            for word in texts.iter().map(String::as_bytes) {
+                let id = stream.log().last_id().next().unwrap();
+                stream.log_mut().add(id, &[word, b"v"], limits).unwrap();
+            }
+        }),
+        22..26 => change_stream(view, key, |stream, _| {
+            let ids: Vec<StreamId> = entries(stream).skip(at).step_by(3).take(3).collect();
+            ids.into_iter().for_each(|id| assert!(stream.log_mut().remove(id)));
+        }),
+        26..29 => change_stream(view, key, |stream, _| {
+            let trim = Trim::ToLength(at as u64);
+            stream.log_mut().trim(trim, TrimBounds::EXACT, None);
+        }),
+        29..31 => change_stream(view, key, |stream, _| {
+            let bounds = TrimBounds { is_approximate: true, limit: 0 };
+            stream.log_mut().trim(Trim::ToLength(at as u64), bounds, None);
+        }),
+        31..33 => change_stream(view, key, |stream, _| {
+            stream.trim_acknowledged(Trim::ToLength(at as u64), 1_000, &mut |_| ());
+        }),
+        33..35 => change_stream(view, key, |stream, _| {
+            // Back to what is there: the next entries have identities that others had.
+            let last = stream.log().last_entry().unwrap_or_default();
+            stream.log_mut().set_last(last, None, None);
+        }),
+        _ => change_stream(view, key, |stream, _| {
+            let group = Group::new(stream.log().last_id(), None);
+            stream.add_group(texts[0].as_bytes(), group);
+        }),
+    }
+}
+
+fn entries(stream: &Stream) -> impl Iterator<Item = StreamId> {
+    let mut entries = stream.log().entries(StreamId::MIN, StreamId::MAX, Direction::Up);
+    std::iter::from_fn(move || entries.advance())
+}
+
+/// Changes the stream at `key`, which comes to be where it is not there.
+fn change_stream(
+    view: &mut WriteView<'_>,
+    key: &Key<'_>,
+    change: impl FnOnce(&mut Stream, &Limits),
+) {
+    // Another type is refused.
+    let _ = view.change_stream(
+        key,
+        WhenAbsent::Create,
+        || 1 << 16,
+        |stream, limits, effects| {
+            change(stream, limits);
+            effects.add(("XADD", ""), Vec::new);
+        },
+    );
 }
 
 #[test]
@@ -263,11 +330,12 @@ fn large_collections_are_those_of_the_cut() {
             set_integers: 8,
             set_entries: 8,
             sorted_set_entries: 8,
+            stream_node_entries: 4,
             ..Limits::default()
         };
         keyspace.set_collection_limits(few);
         let mut random = Prng::new(seed);
-        for _ in 0..random.below(1_500) {
+        for _ in 0..random.below(1_900) {
             change_large(keyspace, &mut random);
         }
         keyspace.drop_retired();
@@ -300,7 +368,7 @@ fn large_collections_are_those_of_the_cut() {
     }
 }
 
-/// Makes a hash, a list, a set and a sorted set of some thousand parts each.
+/// Makes a hash, a list, a set, a sorted set and a stream of some thousand parts each.
 fn make_large(fixture: &Fixture) {
     for number in 0..4_000 {
         let text = format!("a part of a collection, number {number}");
@@ -319,10 +387,16 @@ fn make_large(fixture: &Fixture) {
             view.score_members(key, &pairs, WhenAbsent::Create, |_, score| Some(score)).map(drop)
         };
         fixture.write("sorted set", NOW, score).unwrap();
+        fixture.write("stream", NOW, |view, key| {
+            change_stream(view, key, |stream, limits| {
+                let id = stream.log().last_id().next().unwrap();
+                stream.log_mut().add(id, &[b"field", part], limits).unwrap();
+            })
+        });
     }
 }
 
-const LARGE: [&str; 4] = ["hash", "set", "list", "sorted set"];
+const LARGE: [&str; 5] = ["hash", "set", "list", "sorted set", "stream"];
 
 #[test]
 fn a_snapshot_that_ends_early_forgets_large_collections() {
@@ -373,6 +447,13 @@ fn what_changes_of_large_collections_give_is_bounded_and_counted() {
                 "hash" => view.set_fields(key, [text.as_bytes(), b"another"].into_iter()).unwrap(),
                 "set" => view.remove_members(key, one()).unwrap(),
                 "list" => usize::from(view.set_element(key, rest, b"another").unwrap()),
+                "stream" => {
+                    change_stream(view, key, |stream, _| {
+                        let last = stream.log().last_entry().unwrap();
+                        assert!(stream.log_mut().remove(last));
+                    });
+                    1
+                }
                 _ => view.remove_scored(key, one()).unwrap(),
             });
         }
@@ -476,6 +557,13 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
             0 => view.set_fields(key, [&part[..], b"another"].into_iter()).unwrap(),
             1 => view.remove_members(key, std::iter::once(&part[..])).unwrap(),
             2 => usize::from(view.set_element(key, 7, b"another").unwrap()),
+            4 => {
+                change_stream(view, key, |stream, _| {
+                    let id = entries(stream).nth(7).unwrap();
+                    assert!(stream.log_mut().remove(id));
+                });
+                1
+            }
             _ => view.remove_scored(key, std::iter::once(&part[..])).unwrap(),
         });
         let given = snapshot.queued_bytes() - before;
@@ -492,6 +580,7 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
             let bytes = match &piece.content {
                 SnapshotContent::Encoded(bytes)
                 | SnapshotContent::Begin(bytes)
+                | SnapshotContent::End(bytes)
                 | SnapshotContent::Parts(_, bytes) => bytes.len(),
                 SnapshotContent::Held(_) => 0,
             };

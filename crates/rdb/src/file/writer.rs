@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use base::{DatabaseIndex, UnixMs};
-use collections::{WalkKind, walk_parts};
+use collections::{CollectionView, WalkKind, walk_parts};
 use crc::{Digest, Table};
 
 use crate::encode::{Stored, put_value};
 use crate::lzf::Compressor;
 use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
 use crate::writer::Writer;
-use crate::{container, kind};
+use crate::{container, kind, streams};
 
 use super::{GRACE_FIELD, ITEM_FIELD, mark};
 
@@ -188,6 +188,7 @@ impl EntryEncoder {
             WalkKind::Set => kind::SET,
             WalkKind::Hash => kind::HASH,
             WalkKind::SortedSet => kind::SORTED_SET,
+            WalkKind::Stream => streams::kind_in(writer.version),
         });
         writer.length(count);
     }
@@ -204,6 +205,14 @@ impl EntryEncoder {
             if kind == WalkKind::SortedSet {
                 writer.out.extend_from_slice(parts.next().expect("a member has a score"));
             }
+        }
+    }
+
+    /// Appends what comes behind the parts of `collection` as it is now: of a stream all but its
+    /// entries, of other types nothing.
+    pub fn put_end(&mut self, collection: CollectionView<'_>, out: &mut Vec<u8>) {
+        if let CollectionView::Stream(stream) = collection {
+            streams::put_end(stream, &mut self.writer(None, out));
         }
     }
 
