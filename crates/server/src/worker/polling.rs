@@ -73,8 +73,8 @@ pub struct Polling {
     has_worked: bool,
     /// When a poll in vain has ended, if the wait behind it has not.
     vain_since: Option<Duration>,
-    /// Until when the worker stays on its processor, and for how long after its next move.
-    stays_until: Duration,
+    /// When the worker has left its processor last, and for how long it stays from then on.
+    moved_at: Duration,
     move_pause: Duration,
     /// Polls that paid since it has moved.
     paying: u32,
@@ -89,7 +89,7 @@ impl Default for Polling {
             spin_policy: SpinPolicy::default(),
             has_worked: false,
             vain_since: None,
-            stays_until: Duration::ZERO,
+            moved_at: Duration::ZERO,
             move_pause: MOVE_PAUSE_MIN,
             paying: 0,
         }
@@ -112,7 +112,7 @@ impl Polling {
         }
         self.rounds = self.rounds.saturating_sub(ROUNDS_PER_OTHER);
         if source.is_some() && self.rounds == 0 {
-            // Whether it pays is another client's matter, too.
+            // Whether it pays, and whether moves help, is another client's matter, too.
             self.lone = source;
             self.rounds_since_other = ROUNDS_WITH_PEER;
             self.spin_policy = SpinPolicy::default();
@@ -184,9 +184,9 @@ impl Polling {
     /// Returns whether the worker, which shares its processor with the client that it would poll
     /// for, is to leave it at `now`.
     pub fn may_move(&mut self, now: Duration) -> bool {
-        let may_move = now >= self.stays_until;
+        let may_move = now >= self.moved_at + self.move_pause;
         if may_move {
-            self.stays_until = now + self.move_pause;
+            self.moved_at = now;
             self.move_pause = (2 * self.move_pause).min(MOVE_PAUSE_MAX);
             self.paying = 0;
             // Polls here were in vain for another reason.
@@ -294,15 +294,26 @@ mod tests {
             let times = (from..from + milliseconds).map(Duration::from_millis);
             times.filter(|now| polling.may_move(*now)).count()
         };
-        assert_eq!(moves(&mut polling, 0, 15), 4, "at 0, 1, 3 and 7");
-        assert!(moves(&mut polling, 15, 10_000) < 60, "not more than four in a second");
+        assert_eq!(moves(&mut polling, 0, 16), 4, "at 1, 3, 7 and 15");
+        assert!(moves(&mut polling, 16, 10_000) < 60, "not more than four in a second");
         polling.learn_vain(Duration::ZERO);
         assert!(!polling.is_due(PollMode::Lone));
         assert!(polling.may_move(Duration::from_secs(20)));
         assert!(polling.is_due(PollMode::Lone), "what was in vain here may pay there");
         (0..PAYING_PER_MOVE).for_each(|_| polling.learn_paying());
         assert!(polling.may_move(Duration::from_secs(22)));
-        assert_eq!(moves(&mut polling, 22_001, 7), 3, "it has helped");
+        assert_eq!(moves(&mut polling, 22_001, 7), 2, "it has helped: at 22,002 and 22,006");
+    }
+
+    #[test]
+    fn moves_that_did_not_help_one_client_hold_back_none_for_the_next() {
+        let mut polling = alone();
+        let moves = (0..2_000).filter(|at| polling.may_move(Duration::from_millis(*at)));
+        let last = Duration::from_millis(moves.last().expect("the first is made"));
+        (0..ROUNDS_MAX).for_each(|_| polling.note(client(8), true));
+        assert_eq!(polling.lone_client(), client(8));
+        assert!(!polling.may_move(last + MOVE_PAUSE_MIN / 2), "not twice in a millisecond");
+        assert!(polling.may_move(last + MOVE_PAUSE_MIN));
     }
 
     #[test]
