@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use arena::{AccessMark, Encoding, EntryId, NeedRoom, NewValue, ValueType};
+use arena::{AccessMark, Cost, Encoding, EntryId, NeedRoom, NewValue, Source, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding, Rules};
 use effects::{Cause, Effect, EventClass, LastUse, StoredForm};
@@ -34,6 +34,8 @@ pub struct Restored<'p> {
     form: StoredForm,
     /// The right to the memory that the value takes.
     scratch: Option<Scratch>,
+    /// What a string costs.
+    cost: Cost,
 }
 
 impl<'a> Content<'a> {
@@ -109,8 +111,10 @@ impl WriteView<'_> {
         expires_at: Option<UnixMs>,
         grace_ms: u64,
         last_use: LastUse,
+        cost: Cost,
     ) -> Result<bool, RestoreError> {
         let mut restored = self.read_value(key, bytes, u64::MAX, None)?;
+        restored.cost = cost;
         if self.writer(key).shard.sink.is_some() {
             let mut payload = bytes.to_vec();
             rdb::seal_newest(&mut payload);
@@ -173,7 +177,7 @@ impl WriteView<'_> {
             DecodeError::NoRoom(need) => RestoreError::NeedRoom(need),
         })?;
         let form = form_to_store(&value, form).ok_or(RestoreError::Malformed)?;
-        Ok(Restored { payload: Cow::Borrowed(&[]), value, form, scratch })
+        Ok(Restored { payload: Cow::Borrowed(&[]), value, form, scratch, cost: Cost::ONE })
     }
 
     /// Makes `key` hold what was read, in place of what it holds, until `expires_at`, which may
@@ -207,7 +211,7 @@ impl KeyWriter<'_> {
         expires_at: Option<UnixMs>,
         last_use: LastUse,
     ) -> Result<(), NeedRoom> {
-        let Restored { payload, value, form, scratch } = restored;
+        let Restored { payload, value, form, scratch, cost } = restored;
         let mark = self.mark_of(last_use);
         let new = |value_type, encoding| NewValue {
             bytes: &[],
@@ -220,10 +224,14 @@ impl KeyWriter<'_> {
             Value::String(bytes) => {
                 let like = new(ValueType::String, encoding_of_form(form));
                 let value = NewValue { bytes: &bytes, ..like };
+                let put = |writer: &mut Self| match cost {
+                    Cost::ONE => writer.put_value(key, found, &value),
+                    cost => writer.put_from(key, found, Source::Costed(cost, &[]), &value),
+                };
                 match scratch {
-                    None => self.put_value(key, found, &value)?,
+                    None => put(self)?,
                     // The request brings fewer bytes than are stored.
-                    Some(_) => self.bounded(|writer| writer.put_value(key, found, &value))?,
+                    Some(_) => self.bounded(put)?,
                 }
             }
             Value::Collection(collection) => {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arena::layout::home_bucket;
-use arena::{Entry, HeldValue};
+use arena::{Cost, Entry, HeldValue};
 use base::{BucketWalk, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 use collections::{Collection, Walk, WalkKind};
 use rdb::Version;
@@ -535,7 +535,8 @@ impl ShardSnapshot {
 }
 
 impl ShardSnapshot {
-    /// Appends what stands before an entry: when it was used, and for how long it may be stale.
+    /// Appends what stands before an entry: when it was used, for how long it may be stale, and
+    /// what it costs.
     fn put_head(&self, entry: &Entry<'_>, published: &Published, out: &mut Vec<u8>) {
         let now = self.shared.options.now;
         let idle = self.shared.tells_idle.then(|| idle_seconds(entry.mark(), now));
@@ -543,6 +544,8 @@ impl ShardSnapshot {
         let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), now));
         self.encoder.put_last_use(idle, counter, out);
         self.encoder.put_grace(entry.grace().ms(), out);
+        let cost = Some(entry.cost()).filter(|cost| *cost != Cost::ONE).map(Cost::number);
+        self.encoder.put_cost(cost, out);
     }
 }
 

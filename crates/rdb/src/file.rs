@@ -3,7 +3,8 @@
 //! ```text
 //! REDIS0011 | (FA name value) ...
 //! (FE database | FB keys volatile |
-//!  ([FA grace] [FC expires at u64] [F8 idle seconds] [F9 frequency u8] kind key value) ...) ...
+//!  ([FA grace] [FA cost] [FC expires at u64] [F8 idle seconds] [F9 frequency u8]
+//!   kind key value) ...) ...
 //! FF | CRC-64 of all before it u64, or 0
 //! ```
 //!
@@ -29,6 +30,10 @@ pub const LSN_FIELD: &[u8] = b"forebay-lsn";
 /// The name of a field that is of the entry behind it: for how many milliseconds its value may be
 /// read as a stale one once it has expired.
 pub const GRACE_FIELD: &[u8] = b"forebay-grace-ms";
+
+/// The name of a field that is of the entry behind it: how much dearer than others its value is to
+/// have back.
+pub const COST_FIELD: &[u8] = b"forebay-cost";
 
 /// The name of the field that stands before the entry of an item of memcached, and has its tail.
 /// Whoever does not know it reads a string.

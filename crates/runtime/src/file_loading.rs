@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 
+use arena::Cost;
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, Slot, UnixMs};
 use effects::LastUse;
 use keyspace::{Guard, ItemTail, NeedRoom, RestoreError};
@@ -162,6 +163,7 @@ struct BatchEntry {
     idle_seconds: Option<u64>,
     expires_at: Option<UnixMs>,
     grace_ms: u64,
+    cost: Option<u64>,
     /// The length of what an item of memcached has behind its value, where it is one.
     tail_bytes: Option<u32>,
     offset: u64,
@@ -395,7 +397,10 @@ impl Runtime {
         let mut view = guard.write(database, now);
         let offset = entry.offset;
         let made = match entry.item_tail {
-            None => view.load(key, entry.value, entry.expires_at, entry.grace_ms, last_use),
+            None => {
+                let cost = entry.cost.and_then(Cost::of).unwrap_or(Cost::ONE);
+                view.load(key, entry.value, entry.expires_at, entry.grace_ms, last_use, cost)
+            }
             Some(tail) => {
                 let tail = ItemTail::from_bytes(tail);
                 let tail = tail.ok_or(LoadError::Value { offset, key: entry.key.to_vec() })?;
@@ -529,6 +534,7 @@ impl Batch {
             idle_seconds: entry.idle_seconds,
             expires_at: entry.expires_at,
             grace_ms: entry.grace_ms,
+            cost: entry.cost,
             tail_bytes: entry.item_tail.map(|tail| tail.len() as u32),
             offset: entry.offset,
         });
@@ -543,11 +549,21 @@ impl Batch {
     }
 
     fn entry(&self, entry: &BatchEntry) -> FileEntry<'_> {
-        let BatchEntry { expires_at, grace_ms, idle_seconds, counter, offset, .. } = *entry;
+        let BatchEntry { expires_at, grace_ms, cost, idle_seconds, counter, offset, .. } = *entry;
         let (key, rest) = self.bytes[entry.start as usize..].split_at(entry.key_bytes as usize);
         let (value, rest) = rest.split_at(entry.value_bytes as usize);
         let item_tail = entry.tail_bytes.map(|bytes| &rest[..bytes as usize]);
-        FileEntry { key, value, expires_at, grace_ms, idle_seconds, counter, item_tail, offset }
+        FileEntry {
+            key,
+            value,
+            expires_at,
+            grace_ms,
+            cost,
+            idle_seconds,
+            counter,
+            item_tail,
+            offset,
+        }
     }
 }
 

@@ -94,8 +94,19 @@ fn a_snapshot_takes_the_place_of_a_long_log() {
     let embedded = open(log).unwrap();
     assert_eq!(ask(&embedded, "STRLEN k"), ":1000\r\n");
     assert_eq!(ask(&embedded, "GET other"), "$1\r\n1\r\n");
+    // A file has what the log says of a value beside its bytes.
+    assert_eq!(ask(&embedded, "SET dear 1 COST 20"), "+OK\r\n");
+    assert_eq!(
+        ask(&embedded, &format!("SET long {value}{value}{value}{value}{value} COST 30")),
+        "+OK\r\n"
+    );
     embedded.rewrite_log().unwrap();
     assert_eq!(report(&embedded).bytes_behind_snapshot, 0);
+    drop(embedded);
+    let embedded = open(LogOptions::new(&folder.0)).unwrap();
+    assert_eq!(ask(&embedded, "OBJECT COST dear"), ":20\r\n");
+    assert_eq!(ask(&embedded, "OBJECT COST long"), ":30\r\n");
+    assert_eq!(ask(&embedded, "OBJECT COST other"), ":1\r\n");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arena::Cost;
 use base::prng::Prng;
 use collections::{
     Direction, End, Group, Limits, ListLimit, Place, Stream, StreamId, Trim, TrimBounds,
@@ -95,7 +96,8 @@ impl File {
                     let mut guard = fixture.keyspace.lock(key.shard);
                     let mut view = guard.write(database, UnixMs(0));
                     assert!(!view.contains(&key), "each key is there once");
-                    view.load(&key, entry.value, entry.expires_at, 0, LastUse::Now).unwrap();
+                    view.load(&key, entry.value, entry.expires_at, 0, LastUse::Now, Cost::ONE)
+                        .unwrap();
                 }
                 _ => {}
             }
@@ -686,7 +688,7 @@ fn a_value_that_has_expired_is_loaded_as_a_stale_one() {
     let bytes = rdb::open(&payload).unwrap();
     let last_use = LastUse::Ago { seconds: 7 };
     let load = |view: &mut WriteView<'_>, key: &Key<'_>| {
-        view.load(key, bytes, Some(later(-10)), 1_000, last_use)
+        view.load(key, bytes, Some(later(-10)), 1_000, last_use, Cost::ONE)
     };
     assert_eq!(fixture.write("k", NOW, load), Ok(true));
     assert_eq!(fixture.get("k", NOW), None);

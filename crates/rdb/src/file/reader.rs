@@ -8,7 +8,7 @@ use crate::reader::Reader;
 
 use super::source::{Fault, FileError, Source};
 use super::values::{ValueCopier, module_name};
-use super::{GRACE_FIELD, ITEM_FIELD, VERSION_MIN, VERSION_OF_VALKEY, mark};
+use super::{COST_FIELD, GRACE_FIELD, ITEM_FIELD, VERSION_MIN, VERSION_OF_VALKEY, mark};
 use crate::payload::VERSION_OF_TIMES;
 
 /// The longest key, and the longest name or value of a field of the whole file.
@@ -48,6 +48,8 @@ pub struct FileEntry<'f> {
     pub expires_at: Option<UnixMs>,
     /// For how many milliseconds behind that its value may be read as a stale one.
     pub grace_ms: u64,
+    /// How much dearer than others it is to have back, where the file says so.
+    pub cost: Option<u64>,
     /// For how many seconds it had not been used.
     pub idle_seconds: Option<u64>,
     /// How often it was used, as the policies have it that count.
@@ -114,7 +116,7 @@ impl<R: Read> FileReader<R> {
         }
         let mut offset = self.source.offset();
         let (mut expires_at, mut idle_seconds, mut counter) = (None, None, None);
-        let mut grace_ms = None;
+        let (mut grace_ms, mut cost) = (None, None);
         let mut is_item = false;
         loop {
             match self.source.byte()? {
@@ -129,16 +131,18 @@ impl<R: Read> FileReader<R> {
                 mark::IDLE => idle_seconds = Some(self.number()?),
                 mark::AUX => {
                     self.field()?;
-                    if self.name == GRACE_FIELD {
-                        grace_ms = str::from_utf8(&self.value).ok().and_then(|it| it.parse().ok());
-                        continue;
+                    match &self.name[..] {
+                        GRACE_FIELD => grace_ms = number_in(&self.value),
+                        COST_FIELD => cost = number_in(&self.value),
+                        ITEM_FIELD => {
+                            is_item = true;
+                            std::mem::swap(&mut self.tail, &mut self.value);
+                        }
+                        _ => {
+                            let (name, value) = (&self.name[..], &self.value[..]);
+                            return Ok(Some(Item::Field { name, value }));
+                        }
                     }
-                    if self.name == ITEM_FIELD {
-                        is_item = true;
-                        std::mem::swap(&mut self.tail, &mut self.value);
-                        continue;
-                    }
-                    return Ok(Some(Item::Field { name: &self.name, value: &self.value }));
                 }
                 mark::DATABASE => return Ok(Some(Item::Database(self.number()?))),
                 mark::SIZES => {
@@ -156,13 +160,13 @@ impl<R: Read> FileReader<R> {
                     let (source, out) = (&mut self.source, &mut self.value);
                     ValueCopier { source, out }.value(kind, self.is_of_valkey)?;
                     let (key, value) = (&self.name[..], &self.value[..]);
-                    let grace_ms = grace_ms.unwrap_or(0);
                     let item_tail = is_item.then_some(&self.tail[..]);
                     let entry = FileEntry {
                         key,
                         value,
                         expires_at,
-                        grace_ms,
+                        grace_ms: grace_ms.unwrap_or(0),
+                        cost,
                         idle_seconds,
                         counter,
                         item_tail,
@@ -251,4 +255,9 @@ impl<R: Read> FileReader<R> {
             .and_then(|text| text.with_bytes(&mut buffer, |bytes| out.extend_from_slice(bytes)));
         read.ok_or_else(|| self.source.error(Fault::Malformed("a name")))
     }
+}
+
+/// Returns the number that `text` is, where it is one.
+fn number_in(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.parse().ok()
 }

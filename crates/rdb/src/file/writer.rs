@@ -12,7 +12,7 @@ use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
 use crate::writer::Writer;
 use crate::{container, kind, streams};
 
-use super::{GRACE_FIELD, ITEM_FIELD, mark};
+use super::{COST_FIELD, GRACE_FIELD, ITEM_FIELD, mark};
 
 /// What a file is like.
 #[derive(Clone, Copy, Debug)]
@@ -225,11 +225,23 @@ impl EntryEncoder {
     /// has expired, where it may. Whoever does not know the field passes over it: Redis does.
     pub fn put_grace(&self, grace_ms: u64, out: &mut Vec<u8>) {
         if grace_ms > 0 {
-            out.push(mark::AUX);
-            let mut writer = Writer::new(self.version, out);
-            writer.text(GRACE_FIELD);
-            writer.text(grace_ms.to_string().as_bytes());
+            self.put_number(GRACE_FIELD, grace_ms, out);
         }
+    }
+
+    /// Appends how much dearer than others the entry that follows is to have back, where that is
+    /// known. Whoever does not know the field passes over it: Redis does.
+    pub fn put_cost(&self, cost: Option<u64>, out: &mut Vec<u8>) {
+        if let Some(cost) = cost {
+            self.put_number(COST_FIELD, cost, out);
+        }
+    }
+
+    fn put_number(&self, field: &[u8], number: u64, out: &mut Vec<u8>) {
+        out.push(mark::AUX);
+        let mut writer = Writer::new(self.version, out);
+        writer.text(field);
+        writer.text(number.to_string().as_bytes());
     }
 
     /// Appends what the entry that follows has behind its value, as an item of memcached: before
