@@ -5,7 +5,7 @@
 //! Requests run one at a time, but the log is written outside of their turn: while one thread
 //! waits for the disk others run requests, and what they have changed becomes durable together.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,13 +18,17 @@ use wal::{SEGMENT_BYTES, Storage, WriteError, Writer};
 
 use crate::embedded::{Embedded, locked};
 use crate::file_loading::{ExpiredKeys, LoadOptions};
-use crate::log_folder::{LogFolder, OpenLog, SyncPolicy};
+use crate::log_folder::{LogFolder, OpenLog, SyncPolicy, is_earlier_snapshot};
 use crate::options::OpenError;
 use crate::runtime::Runtime;
 use crate::snapshot_file::{SaveError, SaveOptions, SaveProgress};
 
 /// The folder of the log within that of the data: where a server has it by default.
 const LOG_FOLDER: &str = "appendonlydir";
+/// How the manifest of Redis's append-only files is called.
+const MANIFEST_SUFFIX: &str = ".manifest";
+/// Files with data that are of no such log: of Redis, and of a server that keeps none.
+const OTHER_DATA: [&str; 2] = ["dump.rdb", "appendonly.aof"];
 /// The most bytes of records in one frame, but for a record that is longer.
 const FRAME_BYTES_MAX: usize = 8 << 20;
 /// Records that are not written, in bytes, behind which a request writes them whatever the policy.
@@ -40,14 +44,17 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// The folder of the data, `dir` of a server, which is made where it is not there. One instance
-    /// at a time has it.
+    /// at a time has it. Data that are there without a log of this kind, as `dump.rdb` and the
+    /// append-only files of Redis, are refused: a server that is started there with `appendonly
+    /// yes` takes them over.
     pub folder: PathBuf,
-    /// When what was written is made durable.
+    /// When what was written is made durable. Each second means with the first sweep behind that.
     pub sync: SyncPolicy,
     /// How long the files of the log are, in bytes, 4096 or more.
     pub segment_bytes: u64,
     /// How many bytes of the log are behind its snapshot, and at least as many as that has, before
-    /// a sweep writes a new one and removes what that has: 0 for no such snapshots.
+    /// a sweep writes a new one and removes what that has: 0 for no such snapshots. Nothing is
+    /// removed while there are earlier snapshots, which a server keeps where it keeps history.
     pub rewrite_bytes: u64,
 }
 
@@ -93,6 +100,8 @@ pub(crate) struct EmbeddedLog {
     snapshot: Mutex<Snapshot>,
     /// Locked while a snapshot is written.
     rewriting: Mutex<()>,
+    /// Why the log could not be written, where it could not.
+    failure: Mutex<Option<String>>,
     /// Of the process that writes: a forked child has a copy, and must not.
     generation: Generation,
 }
@@ -106,7 +115,6 @@ struct End {
     records: SharedRecords,
     /// By the steady clock.
     synced_at: Duration,
-    failure: Option<String>,
     _lock: wal::Lock,
 }
 
@@ -117,8 +125,8 @@ struct Snapshot {
     /// The LSN behind which a reader of the log still has to read, if there is one.
     needed_from: Option<u64>,
     failure: Option<String>,
-    /// By the steady clock.
-    failed_at: Duration,
+    /// When the last was written, or was not, by the steady clock.
+    ended_at: Duration,
 }
 
 impl EmbeddedLog {
@@ -128,9 +136,10 @@ impl EmbeddedLog {
     /// When the folder is another's, or what is there cannot be read to its end.
     pub fn open(options: &LogOptions, runtime: &Runtime) -> Result<EmbeddedLog, OpenError> {
         let path = options.folder.join(LOG_FOLDER);
-        let folder = fs::create_dir_all(&options.folder)
+        let folder = make_durably(&options.folder)
             .map_err(|error| format!("'{}' cannot be made: {error}", options.folder.display()))
-            .and_then(|()| LogFolder::open(path));
+            .and_then(|()| LogFolder::open(path))
+            .and_then(|folder| refuse_other_data(folder, &options.folder));
         let log = folder.and_then(|folder| EmbeddedLog::open_in(folder, options, runtime));
         log.map_err(OpenError::Log)
     }
@@ -163,7 +172,6 @@ impl EmbeddedLog {
                 consumer,
                 records: SharedRecords::default(),
                 synced_at: runtime.steady(),
-                failure: None,
                 _lock: lock,
             }),
             snapshot: Mutex::new(Snapshot {
@@ -171,9 +179,10 @@ impl EmbeddedLog {
                 bytes: bytes.unwrap_or(0),
                 needed_from: groups.slowest(lsn, 0),
                 failure: None,
-                failed_at: Duration::ZERO,
+                ended_at: Duration::ZERO,
             }),
             rewriting: Mutex::new(()),
+            failure: Mutex::new(None),
             generation: Generation::current(),
         })
     }
@@ -189,6 +198,7 @@ impl EmbeddedLog {
         if self.is_settled(latest) {
             return Ok(());
         }
+        self.check_process()?;
         let mut end = locked(&self.end);
         // Whoever had it before may have done all of this.
         if self.is_settled(latest) {
@@ -216,12 +226,16 @@ impl EmbeddedLog {
     /// # Errors
     /// When that cannot be.
     pub fn sync(&self, runtime: &Runtime) -> Result<(), String> {
+        self.check_process()?;
         self.write(&mut locked(&self.end), runtime, true)
     }
 
     /// Does what is to be done now and then: writes what there is, makes it durable where it is
     /// time, and writes a snapshot where the log is long.
     pub fn sweep(&self, runtime: &Runtime) {
+        if self.check_process().is_err() {
+            return;
+        }
         let now = runtime.steady();
         let mut end = locked(&self.end);
         let is_due = match self.sync {
@@ -242,7 +256,7 @@ impl EmbeddedLog {
         let snapshot = locked(&self.snapshot);
         let behind = self.written.load(Ordering::Relaxed).saturating_sub(snapshot.lsn.0);
         let has_rested =
-            snapshot.failure.is_none() || now.saturating_sub(snapshot.failed_at) >= RETRY_INTERVAL;
+            snapshot.failure.is_none() || now.saturating_sub(snapshot.ended_at) >= RETRY_INTERVAL;
         self.rewrite_bytes > 0 && behind >= self.rewrite_bytes.max(snapshot.bytes) && has_rested
     }
 
@@ -256,7 +270,7 @@ impl EmbeddedLog {
         let written = self.write_snapshot(runtime);
         let mut snapshot = locked(&self.snapshot);
         snapshot.failure = written.as_ref().err().cloned();
-        snapshot.failed_at = runtime.steady();
+        snapshot.ended_at = runtime.steady();
         written
     }
 
@@ -280,6 +294,10 @@ impl EmbeddedLog {
         })?;
         let mut snapshot = locked(&self.snapshot);
         (snapshot.lsn, snapshot.bytes) = (saved.lsn, saved.bytes);
+        let names = self.storage.list().map_err(|error| error.to_string())?;
+        if names.iter().any(|name| is_earlier_snapshot(name)) {
+            return Ok(());
+        }
         let needed = snapshot.needed_from.map_or(saved.lsn.0, |lsn| lsn.min(saved.lsn.0));
         wal::forget_before(&*self.storage, needed)
             .map_err(|error| format!("a part of the log that is not needed stays: {error}"))
@@ -291,8 +309,11 @@ impl EmbeddedLog {
     /// # Errors
     /// When that cannot be.
     pub fn end(&self, runtime: &Runtime) -> Result<(), String> {
+        if self.check_process().is_err() {
+            return Ok(());
+        }
         let mut end = locked(&self.end);
-        if !self.generation.is_current() || (end.writer.is_none() && end.failure.is_none()) {
+        if end.writer.is_none() && locked(&self.failure).is_none() {
             return Ok(());
         }
         self.write(&mut end, runtime, true)?;
@@ -309,7 +330,7 @@ impl EmbeddedLog {
             durable: Lsn(self.durable.load(Ordering::Relaxed)),
             snapshot_bytes: snapshot.bytes,
             bytes_behind_snapshot: written.saturating_sub(snapshot.lsn.0),
-            failure: locked(&self.end).failure.clone(),
+            failure: locked(&self.failure).clone(),
             rewrite_failure: snapshot.failure.clone(),
         }
     }
@@ -325,11 +346,9 @@ impl EmbeddedLog {
         runtime: &Runtime,
         syncs: bool,
     ) -> Result<(), String> {
-        if !self.generation.is_current() {
-            return Err("the log is that of the process which has forked".to_owned());
-        }
         let Some(writer) = &end.writer else {
-            return Err(end.failure.clone().unwrap_or_else(|| "the log has ended".to_owned()));
+            let failure = locked(&self.failure).clone();
+            return Err(failure.unwrap_or_else(|| "the log has ended".to_owned()));
         };
         let before = writer.durable_lsn();
         let written = end.write_all().and_then(|()| if syncs { end.sync() } else { Ok(()) });
@@ -353,8 +372,17 @@ impl EmbeddedLog {
             end.forget_records();
         }
         let written = written.map_err(|error| error.to_string());
-        end.failure = written.as_ref().err().cloned();
+        *locked(&self.failure) = written.as_ref().err().cloned();
         written
+    }
+
+    /// Refuses to touch the log in a forked child, where a thread may have held its locks that is
+    /// not there.
+    fn check_process(&self) -> Result<(), String> {
+        match self.generation.is_current() {
+            true => Ok(()),
+            false => Err("the log is that of the process which has forked".to_owned()),
+        }
     }
 }
 
@@ -414,6 +442,39 @@ impl Embedded {
 
     fn kept_log(&self) -> Result<&EmbeddedLog, String> {
         self.log.as_ref().ok_or_else(|| "no log is kept".to_owned())
+    }
+}
+
+/// Makes the folder at `path` and those above it, where they are not there, so that a power cut
+/// leaves them.
+fn make_durably(path: &Path) -> io::Result<()> {
+    let missing = path.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists());
+    let missing: Vec<&Path> = missing.collect();
+    fs::create_dir_all(path)?;
+    missing.into_iter().try_for_each(|made| {
+        let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    })
+}
+
+/// Refuses a folder of a log that is new, where its parent `directory` has data of another kind:
+/// they would be hidden by those of the log, and overwritten by a server's snapshots.
+fn refuse_other_data(folder: LogFolder, directory: &Path) -> Result<LogFolder, String> {
+    if folder.has_log()? || folder.snapshot_path().exists() {
+        return Ok(folder);
+    }
+    let names = folder.storage().list().map_err(|error| error.to_string())?;
+    let manifest = names.iter().find(|name| name.ends_with(MANIFEST_SUFFIX));
+    let manifest = manifest.map(|name| folder.path().join(name));
+    let files = OTHER_DATA.iter().map(|name| directory.join(name)).find(|file| file.exists());
+    match manifest.or(files) {
+        None => Ok(folder),
+        Some(file) => Err(format!(
+            "there are data in '{}', which an embedded instance does not take over: start a server \
+             with 'dir {}' and 'appendonly yes' once, or take them away",
+            file.display(),
+            directory.display()
+        )),
     }
 }
 

@@ -76,7 +76,11 @@ impl<'r> Session<'r> {
         self.embedded.count_commands(outcome.commands);
         match outcome.status {
             SessionStatus::Open => {}
-            SessionStatus::Blocked => self.wait_ends = self.wait_end(),
+            SessionStatus::Blocked => {
+                self.wait_ends = self.wait_end();
+                // It has changed nothing, and its reply comes later.
+                return Vec::new();
+            }
             SessionStatus::CloseAfterReplies | SessionStatus::CloseNow => self.is_open = false,
             SessionStatus::Paused => unreachable!("only clients of a network can ask for a pause"),
         }
@@ -118,8 +122,11 @@ impl<'r> Session<'r> {
     /// Returns the reply in `out` once what it tells is as durable as the policy asks, or an error.
     fn logged(&self, out: &Output) -> Vec<u8> {
         let log = self.embedded.log.as_ref();
+        let bytes = out.to_vec();
         match log.map_or(Ok(()), |log| log.settle(&self.embedded.runtime)) {
-            Ok(()) => out.to_vec(),
+            Ok(()) => bytes,
+            // The session wants no reply.
+            Err(_) if bytes.is_empty() => bytes,
             Err(reason) => format!(
                 "{UNLOGGED}: {}. It is unknown whether what was asked, or what it would tell, is \
                  there after the next start\r\n",

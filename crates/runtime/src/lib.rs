@@ -48,7 +48,9 @@ pub use engine::Clock;
 pub use environment::{Environment, Randomness};
 pub use feed_groups::{GROUPS_MAX, GROUPS_NAME, Groups};
 pub use file_loading::{ExpiredKeys, LoadError, LoadObserver, LoadOptions, Loaded};
-pub use log_folder::{LogFolder, OpenLog, ReplayObserver, SNAPSHOT_NAME, SyncPolicy};
+pub use log_folder::{
+    EARLIER_PREFIX, EARLIER_SUFFIX, LogFolder, OpenLog, ReplayObserver, SNAPSHOT_NAME, SyncPolicy,
+};
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};

@@ -20,6 +20,11 @@ use crate::snapshot_file::{SaveOptions, SaveProgress, is_temporary};
 /// The file in the folder of the log that has the data which the log goes on from.
 pub const SNAPSHOT_NAME: &str = "base.rdb";
 
+/// What the names of earlier snapshots in that folder begin with, behind which is the LSN of each.
+pub const EARLIER_PREFIX: &str = "base-";
+/// And what they end with.
+pub const EARLIER_SUFFIX: &str = ".rdb";
+
 /// How many frames are read ahead, beside the one that is being read.
 const FRAMES_AHEAD: usize = 1;
 
@@ -90,6 +95,11 @@ pub trait ReplayObserver {
 
 /// Nobody does.
 impl ReplayObserver for () {}
+
+/// Returns whether a file of this name is an earlier snapshot.
+pub(crate) fn is_earlier_snapshot(name: &str) -> bool {
+    name.starts_with(EARLIER_PREFIX) && name.ends_with(EARLIER_SUFFIX)
+}
 
 /// A frame that was read.
 struct Frame {

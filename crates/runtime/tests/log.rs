@@ -132,6 +132,39 @@ fn threads_that_wait_for_the_disk_wait_together() {
 }
 
 #[test]
+fn a_folder_with_other_data_is_refused_and_left_as_it_is() {
+    for name in ["dump.rdb", "appendonly.aof", "appendonlydir/appendonly.aof.manifest"] {
+        let folder = Folder::new("other");
+        fs::create_dir_all(folder.0.join("appendonlydir")).unwrap();
+        fs::write(folder.0.join(name), b"data").unwrap();
+        let error = open(folder.log()).err().unwrap().to_string();
+        assert!(error.contains(name) && error.contains("start a server"), "{error}");
+        assert_eq!(fs::read(folder.0.join(name)).unwrap(), b"data");
+        // Once it is elsewhere there is no obstacle.
+        fs::remove_file(folder.0.join(name)).unwrap();
+        assert_eq!(ask(&open(folder.log()).unwrap(), "DBSIZE"), ":0\r\n");
+    }
+}
+
+#[test]
+fn a_snapshot_removes_nothing_of_a_history_that_a_server_keeps() {
+    let folder = Folder::new("history");
+    let embedded = open(folder.log()).unwrap();
+    let value = "v".repeat(1000);
+    for _ in 0..200 {
+        ask(&embedded, &format!("SET k {value}"));
+    }
+    let earlier = folder.0.join("appendonlydir/base-00000000000000000001.rdb");
+    fs::write(&earlier, b"an earlier snapshot").unwrap();
+    let before = file_bytes(&folder.0);
+    embedded.rewrite_log().unwrap();
+    assert!(file_bytes(&folder.0) > before);
+    fs::remove_file(earlier).unwrap();
+    embedded.rewrite_log().unwrap();
+    assert!(file_bytes(&folder.0) < before);
+}
+
+#[test]
 fn what_cannot_be_read_is_told() {
     let folder = Folder::new("damage");
     let embedded = open(folder.log()).unwrap();

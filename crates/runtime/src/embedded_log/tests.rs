@@ -105,6 +105,11 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     // What it would tell is not durable.
     assert!(ask(&embedded, "GET a").starts_with(UNWRITTEN));
     assert!(embedded.log_report().unwrap().failure.is_some());
+    // Who waits has one reply, once it is there.
+    let mut session = embedded.session();
+    assert_eq!(session.run(&["XREAD", "BLOCK", "0", "STREAMS", "q", "$"]), b"");
+    assert!(session.is_blocked());
+    drop(session);
     disk.set_faults(Faults::default());
     embedded.sweep();
     assert_eq!(embedded.log_report().unwrap().failure, None);

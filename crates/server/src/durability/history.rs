@@ -10,15 +10,13 @@ use std::time::Duration;
 
 use base::UnixMs;
 use effects::RecordHeader;
-use runtime::SNAPSHOT_NAME;
+use runtime::{EARLIER_PREFIX as PREFIX, EARLIER_SUFFIX as SUFFIX, SNAPSHOT_NAME};
 use wal::{SegmentStart, Storage};
 
 use crate::config::options::Settings;
 
 /// The bytes of a record that tell its time.
 const RECORD_HEADER_BYTES: usize = 64;
-const PREFIX: &str = "base-";
-const SUFFIX: &str = ".rdb";
 /// Digits of an LSN in a name, as segments have them.
 const DIGITS: usize = 20;
 
