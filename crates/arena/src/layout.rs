@@ -532,7 +532,7 @@ impl Header {
         }
     }
 
-    /// Returns the short key length; 0 in a long or large entry.
+    /// Returns the short key length; of a long or large entry what it costs, or 0.
     pub fn short_key_length(self) -> u64 {
         (self.0 >> 48) & 0xFF
     }

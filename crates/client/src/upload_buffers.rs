@@ -18,7 +18,7 @@ use crate::shm_session::ShmSession;
 pub const UPLOAD_BYTES_MIN: usize = 32 * 1024;
 /// From here on values are written to upload memory that are to stay where they are: what is sent
 /// passes from processor to processor twice, what stays only when it is read.
-pub const ADOPTED_BYTES_MIN: usize = 8 * 1024;
+pub const POSTED_UPLOAD_BYTES_MIN: usize = 8 * 1024;
 /// So many bytes of such values are put by SET before memory is made for them. That is whole
 /// segments, up to 64 MiB each, which the server and this process touch, and which count in full
 /// towards the server's limit: too much for a client that puts a few.
