@@ -227,6 +227,21 @@ mod tests {
     }
 
     #[test]
+    fn events_of_a_set_with_a_cost_are_those_of_one_without() {
+        let events = |arguments: &[&[u8]]| {
+            let arguments = Arguments::Slices(arguments);
+            let effect = Effect::Command { name: "SET", key: b"k", arguments };
+            texts(&Change::new(DB0, EventClass::String, effect))
+        };
+        assert_eq!(events(&[b"v", b"COST", b"40"]), ["$ set@0 k"]);
+        assert_eq!(events(&[b"v", b"KEEPTTL", b"COST", b"40"]), ["$ set@0 k"]);
+        let timed: &[&[u8]] = &[b"v", b"PXAT", b"9", b"COST", b"40"];
+        assert_eq!(events(timed), ["$ set@0 k", "g expire@0 k"]);
+        // The value is nobody's option.
+        assert_eq!(events(&[b"PXAT", b"COST", b"40"]), ["$ set@0 k"]);
+    }
+
+    #[test]
     fn events_of_hyperloglogs_are_those_of_redis() {
         let events = |name: &str, event: &str| {
             let effect = Effect::Command { name, key: b"k", arguments: Arguments::Slices(&[]) };
