@@ -426,10 +426,16 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         let results = [one.apply(&here, &record), other.apply(&there, &record)];
         assert_eq!(results[0], results[1], "{request:?}");
         applied += usize::from(results[0].is_ok());
+        if results[0].is_err() {
+            // Its key is of another type: away with it, lest a few types win all keys. One that is
+            // not there is a misfit too.
+            let record = record_of(&[Effect::Delete { key }]);
+            let record = RecordView::read(&record).unwrap();
+            assert_eq!(one.apply(&here, &record), other.apply(&there, &record));
+        }
         assert_eq!(digest(&here), digest(&there), "{request:?}");
     }
-    // SET makes strings of keys that others then find of the wrong type.
-    assert!(applied > 40 * effects.len(), "{applied}");
+    assert!(applied > 60 * effects.len(), "{applied} of {}", 200 * effects.len());
 }
 
 /// When a HyperLogLog becomes dense follows from an option, which may be another one where its
