@@ -30,18 +30,20 @@ impl<'a> Keys<'a> {
         }
         let mut keys = Keys { few: [NO_KEY; FEW_MAX], few_count: 0, many: Vec::new() };
         for position in command.key_positions(request) {
-            keys.push(hasher.key(request.at(position)));
+            keys.push(hasher.key(request.at(position)), request.len());
         }
         keys
     }
 
-    fn push(&mut self, key: Key<'a>) {
+    /// Adds a key of a request that has fewer than `count_max` of them.
+    fn push(&mut self, key: Key<'a>, count_max: usize) {
         if self.few_count < FEW_MAX {
             self.few[self.few_count] = key;
             self.few_count += 1;
             return;
         }
         if self.many.is_empty() {
+            self.many.reserve_exact(count_max);
             self.many.extend_from_slice(&self.few);
         }
         self.many.push(key);

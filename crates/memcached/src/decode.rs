@@ -22,6 +22,9 @@ const LINE_BYTES_MAX: usize = 2048;
 const LEADING_BLANKS_MAX: usize = 100;
 /// The longest line of a retrieval. Memcached has no limit, but for the memory of the machine.
 const RETRIEVAL_BYTES_MAX: usize = 1 << 20;
+/// The most keys of `get` and `gets` that are one request. Those of a longer line are several, so
+/// that the time for which a request holds its keys, and what it replies at once, have a bound.
+const KEYS_PER_REQUEST_MAX: usize = 128;
 /// Words that a line is split into, the last one that is empty or the rest included.
 const TOKENS_MAX: usize = 24;
 /// From so many words on, the one behind the last included, flags are too many.
@@ -74,7 +77,7 @@ impl Decoder {
     }
 
     /// Decodes requests from the start of `buffer` into `batch`: until it has `requests_max` of
-    /// them, or a line more, as the keys of one line are requests of their own. Keys in base64 are
+    /// them, or a line more, as the keys of one line may be several requests. Keys in base64 are
     /// decoded where they are.
     pub fn decode(
         &mut self,
@@ -272,10 +275,18 @@ impl<'b> Line<'b> {
         }
         let tokens = self.tokens();
         match self.word(0) {
-            b"get" if tokens >= 3 => self.retrieval(Verb::Get, Verb::GetLast, false),
-            b"gets" if tokens >= 3 => self.retrieval(Verb::Gets, Verb::GetsLast, false),
-            b"gat" if tokens >= 3 => self.retrieval(Verb::Gat, Verb::GatLast, true),
-            b"gats" if tokens >= 3 => self.retrieval(Verb::Gats, Verb::GatsLast, true),
+            b"get" if tokens >= 3 => {
+                self.retrieval([Verb::Get, Verb::GetSome, Verb::GetLast], false)
+            }
+            b"gets" if tokens >= 3 => {
+                self.retrieval([Verb::Gets, Verb::GetsSome, Verb::GetsLast], false)
+            }
+            b"gat" if tokens >= 3 => {
+                self.retrieval([Verb::GatLast, Verb::Gat, Verb::GatLast], true)
+            }
+            b"gats" if tokens >= 3 => {
+                self.retrieval([Verb::GatsLast, Verb::Gats, Verb::GatsLast], true)
+            }
             b"set" if tokens == 6 || tokens == 7 => {
                 return self.storage(Verb::Set, body, limits, skip);
             }
@@ -332,29 +343,35 @@ impl<'b> Line<'b> {
         }
     }
 
-    /// Reads the keys of a retrieval: each is a request of its own.
-    fn retrieval(&mut self, verb: Verb, last: Verb, has_exptime: bool) {
+    /// Reads the keys of a retrieval: many are one request, but each that is to expire anew is one
+    /// of its own. The verbs are for the `only` key, for `some` keys and for the `last` ones.
+    fn retrieval(&mut self, [only, some, last]: [Verb; 3], has_exptime: bool) {
         let word = self.words[0];
         if has_exptime && parse_i32(self.word(1)).is_none() {
             return self.refuse(Fault::Exptime);
         }
         let (exptime, before) = (self.words[1], self.batch.len());
-        let mut index = if has_exptime { 2 } else { 1 };
-        while let Some(key) = self.word_at(index) {
-            index += 1;
+        let first = if has_exptime { 2 } else { 1 };
+        let mut count = 0;
+        while let Some(key) = self.word_at(first + count) {
             if (key.1 - key.0) as usize > KEY_BYTES_MAX {
                 self.batch.truncate_foreign(before);
                 return self.refuse(Fault::Format);
             }
-            let request = ForeignRequest { verb: verb as u8, is_silent: false, start: key.0 };
-            match has_exptime {
-                true => self.batch.push_foreign(request, &[word, key, exptime]),
-                false => self.batch.push_foreign(request, &[word, key]),
+            let request = ForeignRequest { verb: some as u8, is_silent: false, start: key.0 };
+            if has_exptime {
+                self.batch.push_foreign(request, &[word, key, exptime]);
+            } else if count.is_multiple_of(KEYS_PER_REQUEST_MAX) {
+                self.batch.push_foreign(request, &[word, key]);
+            } else {
+                self.batch.push_last_argument(key);
             }
+            count += 1;
         }
-        match self.batch.len() == before {
-            true => self.push(Verb::End as u8, false, &[word]),
-            false => self.batch.set_last_verb(last as u8),
+        match count {
+            0 => self.push(Verb::End as u8, false, &[word]),
+            1 => self.batch.set_last_verb(only as u8),
+            _ => self.batch.set_last_verb(last as u8),
         }
     }
 
@@ -692,7 +709,7 @@ pub fn put_back(requests: Requests<'_>, first: usize, out: &mut Vec<u8>) {
     if Verb::is_retrieval(request.verb) {
         out.extend_from_slice(view.at(0));
         out.push(b' ');
-        if view.len() > 2 {
+        if Verb::is_retrieval_with_exptime(request.verb) {
             out.extend_from_slice(view.at(2));
             out.push(b' ');
         }

@@ -5,17 +5,21 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
-    /// word, key: a key of several, whose end is still to come.
+    /// word, key: the only key of its line.
     Get,
-    /// word, key: the only key, or the last.
+    /// word, keys: some of a line's, whose end is still to come.
+    GetSome,
+    /// word, keys: the last of a line's, or all of several.
     GetLast,
     /// As [`Verb::Get`], with the unique number.
     Gets,
+    /// As [`Verb::GetSome`], with the unique number.
+    GetsSome,
     /// As [`Verb::GetLast`], with the unique number.
     GetsLast,
-    /// word, key, exptime: as [`Verb::Get`], and expires from now on.
+    /// word, key, exptime: a key of several, whose end is still to come, which expires from now on.
     Gat,
-    /// As [`Verb::Gat`], the last key.
+    /// As [`Verb::Gat`], the only key or the last.
     GatLast,
     /// As [`Verb::Gat`], with the unique number.
     Gats,
@@ -137,10 +141,12 @@ pub enum Fault {
 
 impl Verb {
     /// The verbs, in the order of their numbers.
-    pub const ALL: [Verb; 35] = [
+    pub const ALL: [Verb; 37] = [
         Verb::Get,
+        Verb::GetSome,
         Verb::GetLast,
         Verb::Gets,
+        Verb::GetsSome,
         Verb::GetsLast,
         Verb::Gat,
         Verb::GatLast,
@@ -175,9 +181,14 @@ impl Verb {
         Verb::Refused,
     ];
 
-    /// Returns whether it is one key of a retrieval, which may have several.
+    /// Returns whether it is for keys of a retrieval, of which its line may have more.
     pub(crate) fn is_retrieval(number: u8) -> bool {
         number <= Verb::GatsLast as u8
+    }
+
+    /// Returns whether it is a retrieval that changes when its key expires.
+    pub(crate) fn is_retrieval_with_exptime(number: u8) -> bool {
+        Verb::is_retrieval(number) && number >= Verb::Gat as u8
     }
 }
 

@@ -135,6 +135,13 @@ impl Batch {
         self.foreign.push(request);
     }
 
+    /// Adds an argument to the last request of another protocol, which is there.
+    #[inline]
+    pub fn push_last_argument(&mut self, argument: (u32, u32)) {
+        self.ranges.push(argument);
+        self.requests.last_mut().expect("it has begun").count += 1;
+    }
+
     /// Takes the requests of another protocol from index `count` on back.
     pub fn truncate_foreign(&mut self, count: usize) {
         if let Some(request) = self.requests.get(count) {

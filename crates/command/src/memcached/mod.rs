@@ -26,6 +26,9 @@ pub(crate) const ROW: Command = Command {
 
 /// Keys that are read.
 pub(crate) const READ_KEY: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))];
+/// All arguments are keys that are read.
+pub(crate) const READ_KEYS: &[KeySpec] =
+    &[KeySpec::all_from(1, KeyFlags::RO.with(KeyFlags::ACCESS))];
 /// Keys that are read and written.
 pub(crate) const CHANGED_KEY: &[KeySpec] =
     &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))];
@@ -54,8 +57,10 @@ pub fn memcached_rows() -> &'static [&'static Command] {
 fn row_of(verb: Verb) -> &'static Command {
     match verb {
         Verb::Get => &retrieval::GET,
+        Verb::GetSome => &retrieval::GET_SOME,
         Verb::GetLast => &retrieval::GET_LAST,
         Verb::Gets => &retrieval::GETS,
+        Verb::GetsSome => &retrieval::GETS_SOME,
         Verb::GetsLast => &retrieval::GETS_LAST,
         Verb::Gat => &retrieval::GAT,
         Verb::GatLast => &retrieval::GAT_LAST,

@@ -1,19 +1,26 @@
-//! get, gets, gat, gats: the items at keys, each key a request of its own.
+//! get, gets, gat, gats: the items at keys. Those of gat and gats are requests of their own.
 
+use base::Key;
 use keyspace::FoundItem;
 use memcached::parse_i32;
 
 use super::item::{expiry_of, item, put_number, reply_data, set_expiry};
-use super::{CHANGED_KEY, READ_KEY, ROW};
+use super::{CHANGED_KEY, READ_KEY, READ_KEYS, ROW};
 use crate::prelude::*;
 
 /// The line before a value, at most, without its key.
 const HEAD_BYTES_MAX: usize = 64;
 
-pub(super) static GET: Command = read("memcached|get", get::<false, false>);
-pub(super) static GET_LAST: Command = read("memcached|get", get::<false, true>);
-pub(super) static GETS: Command = read("memcached|gets", get::<true, false>);
-pub(super) static GETS_LAST: Command = read("memcached|gets", get::<true, true>);
+pub(super) static GET: Command = read("memcached|get", READ_KEY, get::<false>);
+pub(super) static GET_SOME: Command =
+    read("memcached|get", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, false, false));
+pub(super) static GET_LAST: Command =
+    read("memcached|get", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, false, true));
+pub(super) static GETS: Command = read("memcached|gets", READ_KEY, get::<true>);
+pub(super) static GETS_SOME: Command =
+    read("memcached|gets", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, true, false));
+pub(super) static GETS_LAST: Command =
+    read("memcached|gets", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, true, true));
 pub(super) static GAT: Command =
     change("memcached|gat", |cx, args, reply| get_and_touch(cx, args, reply, false, false));
 pub(super) static GAT_LAST: Command =
@@ -26,8 +33,8 @@ pub(super) static GATS_LAST: Command =
 type Read = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>;
 type Change = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>;
 
-const fn read(name: &'static str, handler: Read) -> Command {
-    Command { name, keys: READ_KEY, handler: Handler::Read(handler), ..ROW }
+const fn read(name: &'static str, keys: &'static [KeySpec], handler: Read) -> Command {
+    Command { name, keys, handler: Handler::Read(handler), ..ROW }
 }
 
 const fn change(name: &'static str, handler: Change) -> Command {
@@ -35,20 +42,36 @@ const fn change(name: &'static str, handler: Change) -> Command {
 }
 
 #[inline]
-fn get<const WITH_UNIQUE: bool, const IS_LAST: bool>(
+fn get<const WITH_UNIQUE: bool>(
     cx: &ReadContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
-    let key = args.key(0);
-    if let Some(found) = item(cx.view, key, true) {
-        reply_head(key.bytes, &found, WITH_UNIQUE, reply);
-        reply_data(cx.view, key, found.value, reply);
-    }
-    if IS_LAST {
+    reply_item(cx, args.key(0), WITH_UNIQUE, reply);
+    reply.raw(b"END\r\n");
+    Ok(())
+}
+
+fn get_several(
+    cx: &ReadContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    with_unique: bool,
+    is_last: bool,
+) -> Result<(), Unfinished> {
+    args.keys().iter().for_each(|key| reply_item(cx, key, with_unique, reply));
+    if is_last {
         reply.raw(b"END\r\n");
     }
     Ok(())
+}
+
+#[inline]
+fn reply_item(cx: &ReadContext<'_>, key: &Key<'_>, with_unique: bool, reply: &mut Reply<'_>) {
+    if let Some(found) = item(cx.view, key, true) {
+        reply_head(key.bytes, &found, with_unique, reply);
+        reply_data(cx.view, key, found.value, reply);
+    }
 }
 
 fn get_and_touch(

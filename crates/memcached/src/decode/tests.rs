@@ -52,13 +52,13 @@ fn whole(input: &str) -> Vec<String> {
 #[test]
 fn lines_become_requests() {
     for (input, expected) in [
-        ("get a\r\n", vec!["GetLast get|a"]),
-        ("get a  bb c\n", vec!["Get get|a", "Get get|bb", "GetLast get|c"]),
+        ("get a\r\n", vec!["Get get|a"]),
+        ("get a  bb c\n", vec!["GetLast get|a|bb|c"]),
         ("gats 10 a b\r\n", vec!["Gats gats|a|10", "GatsLast gats|b|10"]),
         ("gat x a\r\n", vec!["Exptime"]),
         ("set a 1 0 2\r\nxy\r\n", vec!["Set set|a|1|0|xy"]),
         ("set a 1 0 2 noreply\r\nxy\r\n", vec!["Set set|a|1|0|xy silent"]),
-        ("set a 1 0 2\r\nxyz\r\nget a\r\n", vec!["DataChunk", "Unknown", "GetLast get|a"]),
+        ("set a 1 0 2\r\nxyz\r\nget a\r\n", vec!["DataChunk", "Unknown", "Get get|a"]),
         ("set a b 0 2\r\nxy\r\n", vec!["Format", "Unknown"]),
         ("cas a 1 0 1 77\r\nx\r\n", vec!["Cas cas|a|1|0|x|77"]),
         ("set a 0 0 2000\r\n", vec!["TooLarge set|a"]),
@@ -205,6 +205,36 @@ fn what_is_put_back_decodes_alike() {
             let found: Vec<_> = (0..found.len()).map(|at| shown(found, at)).collect();
             assert_eq!(found, expected, "round {round}: {}", input.escape_ascii());
         }
+    }
+}
+
+#[test]
+fn the_keys_of_a_long_line_are_several_requests() {
+    let keys: Vec<String> = (0..2 * KEYS_PER_REQUEST_MAX + 2).map(|it| format!("k{it}")).collect();
+    let request = |verb: &str, part: &[String]| format!("{verb} gets|{}", part.join("|"));
+    for count in 1..=keys.len() {
+        let keys = &keys[..count];
+        let mut expected: Vec<_> =
+            keys.chunks(KEYS_PER_REQUEST_MAX).map(|part| request("GetsSome", part)).collect();
+        let last = expected.pop().unwrap();
+        let verb = if count == 1 { "Gets" } else { "GetsLast" };
+        expected.push(last.replace("GetsSome", verb));
+        let line = format!("gets {}\r\n", keys.join(" "));
+        assert_eq!(whole(&line), expected);
+        let (mut buffer, mut batch, mut again) = (line.into_bytes(), Batch::new(), Vec::new());
+        let _ = Decoder::new().decode(&mut buffer, &mut batch, 64, &LIMITS);
+        put_back(batch.view(&buffer), batch.len() - 1, &mut again);
+        let left = keys.chunks(KEYS_PER_REQUEST_MAX).next_back().unwrap();
+        assert_eq!(again, format!("gets {}\r\n", left.join(" ")).into_bytes());
+    }
+}
+
+#[test]
+fn a_long_key_behind_others_refuses_all_of_its_line() {
+    for before in [1, KEYS_PER_REQUEST_MAX, KEYS_PER_REQUEST_MAX + 1] {
+        let (keys, long) = ("k ".repeat(before), "x".repeat(KEY_BYTES_MAX + 1));
+        let found = whole(&format!("get a\r\nget {keys}{long}\r\nget b\r\n"));
+        assert_eq!(found, ["Get get|a", "Format", "Get get|b"]);
     }
 }
 
