@@ -31,10 +31,12 @@ impl Draw for Words {
         &mut self.prng
     }
 
-    /// What came after Redis 7.0, or with Valkey, the other server does not know. What depends on
-    /// the clock is not drawn, nor what waits; of a stream in full Redis 7.2 says more.
+    /// What came after Redis 7.0, or with Valkey, or is Forebay's own, the other server does not
+    /// know. What depends on the clock is not drawn, nor what waits; of a stream in full Redis 7.2
+    /// says more.
     fn knows(&self, arg: &Arg) -> bool {
-        let is_apart = ["auto-id", "full-block"].contains(&arg.name) || arg.token == "BLOCK";
+        let is_apart =
+            ["auto-id", "full-block"].contains(&arg.name) || ["BLOCK", "COST"].contains(&arg.token);
         !is_apart && !arg.since.starts_with(['8', '9']) && !arg.since.starts_with("7.4")
     }
 

@@ -145,6 +145,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("latency|latest", "shows what the server saw; compat/observation.rs compares its form"),
     ("latency|reset", "tells what the server saw"),
     ("lolwut", "a picture of each server's own"),
+    ("object|cost", "Forebay's own"),
     ("memory|doctor", "tells in words of its own what the server saw"),
     ("memory|malloc-stats", "the servers have different allocators"),
     ("memory|stats", "shows the server's own numbers; compat/observation.rs compares its fields"),
