@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arena::layout::home_bucket;
-use arena::{Cost, Entry, HeldValue};
+use arena::{Cost, Entry, HeldValue, ValueType};
 use base::{BucketWalk, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 use collections::{Collection, Walk, WalkKind};
 use rdb::Version;
@@ -511,7 +511,10 @@ impl ShardSnapshot {
         let expires_at = entry.expiry();
         if let Some(tail) = tail_of(&entry) {
             self.encoder.put_item_tail(&tail.to_bytes(), encoded);
-        } else if let Some(value) = part.table.hold_entry(&entry) {
+        } else if entry.value_type() == ValueType::String
+            && let Some(value) = part.table.hold_entry(&entry)
+        {
+            // An entry of another type is large, too, where its key is long.
             let mut head = Vec::new();
             self.put_head(&entry, published, &mut head);
             return Some(HeldEntry { head, key: entry.key().to_vec(), expires_at, value });

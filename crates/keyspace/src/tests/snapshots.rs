@@ -370,6 +370,40 @@ fn large_collections_are_those_of_the_cut() {
     }
 }
 
+#[test]
+fn values_of_every_type_are_in_a_snapshot_whatever_the_length_of_their_keys() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    for length in (4_030..4_100).step_by(3).chain([1, 300, 20_000, 65_535]) {
+        for count in [1_u32, 300] {
+            let name = |kind: &str| format!("{kind} {count} {}", "k".repeat(length));
+            let words: Vec<String> = (0..count).map(|number| format!("word {number}")).collect();
+            let words = || words.iter().map(String::as_bytes);
+            let push = |view: &mut WriteView<'_>, key: &Key<'_>| {
+                view.push(key, End::Tail, words(), WhenAbsent::Create)
+            };
+            fixture.write(&name("list"), NOW, push).unwrap();
+            fixture.write(&name("set"), NOW, |view, key| view.add_members(key, words())).unwrap();
+            let pairs = || words().flat_map(|word| [word, b"v"]);
+            fixture.write(&name("hash"), NOW, |view, key| view.set_fields(key, pairs())).unwrap();
+            let score = |view: &mut WriteView<'_>, key: &Key<'_>| {
+                let pairs: Vec<_> = words().map(|word| (1.0, word)).collect();
+                view.score_members(key, &pairs, WhenAbsent::Create, |_, it| Some(it)).map(drop)
+            };
+            fixture.write(&name("sorted set"), NOW, score).unwrap();
+            fixture.set(&name("string"), "v");
+        }
+    }
+    let expected = Access::free(keyspace).digest();
+    for whole_bytes_max in [0, 1 << 20] {
+        let options = SnapshotOptions { whole_bytes_max, ..OPTIONS };
+        let snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
+        let mut file = File::begin();
+        take_rest(snapshot, &mut file, || {});
+        assert_eq!(file.digest(), expected);
+    }
+}
+
 /// Makes a hash, a list, a set, a sorted set and a stream of some thousand parts each.
 fn make_large(fixture: &Fixture) {
     for number in 0..4_000 {
