@@ -30,6 +30,17 @@ fn segments(folder: &Path) -> usize {
 }
 
 #[test]
+fn what_values_cost_is_there_after_a_reload() {
+    let server = Launch::new(Kind::Forebay).option("enable-debug-command", "yes").start();
+    let mut client = server.tcp();
+    client.call("SET dear v COST 10");
+    client.call("SET other v");
+    assert_eq!(client.call("DEBUG RELOAD"), Value::Simple(b"OK".to_vec()));
+    assert_eq!(client.call("OBJECT COST dear"), Value::Integer(10));
+    assert_eq!(client.call("OBJECT COST other"), Value::Integer(1));
+}
+
+#[test]
 fn log_goes_on_from_the_snapshot_whenever_that_is_written() {
     let folder = TempFolder::new();
     let mut server = durable(folder.path()).start();

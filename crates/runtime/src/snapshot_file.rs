@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use arena::Cost;
 use base::Lsn;
 use keyspace::{
     Guard, Keyspace, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd, SnapshotOptions,
@@ -239,6 +240,8 @@ impl Runtime {
             guard.access().for_each_entry(database, &mut |object| {
                 bytes.clear();
                 encoder.put_grace(object.grace().ms(), &mut bytes);
+                let cost = Some(object.cost()).filter(|cost| *cost != Cost::ONE);
+                encoder.put_cost(cost.map(Cost::number), &mut bytes);
                 if let Some(tail) = object.item_tail() {
                     encoder.put_item_tail(&tail.to_bytes(), &mut bytes);
                 }
