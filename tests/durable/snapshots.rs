@@ -30,12 +30,20 @@ fn segments(folder: &Path) -> usize {
 }
 
 #[test]
-fn what_values_cost_is_there_after_a_reload() {
-    let server = Launch::new(Kind::Forebay).option("enable-debug-command", "yes").start();
+fn a_reload_keeps_what_a_file_says_of_a_value_beside_its_bytes() {
+    let server = Launch::new(Kind::Forebay)
+        .option("enable-debug-command", "yes")
+        .option("maxmemory-policy", "allkeys-lfu")
+        .option("lfu-log-factor", "0")
+        .start();
     let mut client = server.tcp();
     client.call("SET dear v COST 10");
     client.call("SET other v");
+    (0..20).for_each(|_| drop(client.call("GET dear")));
+    let uses = client.call("OBJECT FREQ dear");
+    assert_ne!(uses, client.call("OBJECT FREQ other"));
     assert_eq!(client.call("DEBUG RELOAD"), Value::Simple(b"OK".to_vec()));
+    assert_eq!(client.call("OBJECT FREQ dear"), uses);
     assert_eq!(client.call("OBJECT COST dear"), Value::Integer(10));
     assert_eq!(client.call("OBJECT COST other"), Value::Integer(1));
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use harness::{Connection, Kind, request};
+use harness::{Connection, Kind, Server, request};
 
 use super::{Wire, forebay, memcached};
 
@@ -53,31 +53,41 @@ fn unique_numbers_change_with_each_protocol() {
     }
 }
 
-#[test]
-fn items_survive_snapshots_and_logs() {
+/// Runs `before` and starts the server again on what it has left, with a file of the dataset and with
+/// a log by turns; then runs `after` with what `before` has returned.
+fn over_a_restart<R>(before: impl Fn(&mut Wire) -> R, after: impl Fn(&Server, &mut Wire, R)) {
     for keeps_log in [false, true] {
         let folder = harness::TempFolder::new();
         let path = folder.path().display().to_string();
         let log = if keeps_log { "yes" } else { "no" };
         let options = [("dir", &*path), ("appendonly", log), ("appendfsync", "always")];
         let (server, port) = forebay(&options);
-        let mut wire = Wire::connect(port);
-        let value = "v".repeat(9_000);
-        wire.ask(b"set lake 7 0 4\r\ndeep\r\nset kept 9 100000 2\r\nok\r\n");
-        wire.ask(format!("set large 5 0 {}\r\n{value}\r\n", value.len()).as_bytes());
-        wire.ask(b"ms old 2 F3\r\nab\r\nmd old I\r\n");
-        let requests = b"gets lake kept large old\r\nmg old k c f\r\n";
-        let before = wire.ask(requests);
+        let result = before(&mut Wire::connect(port));
         if !keeps_log {
             assert_eq!(ask(&mut server.tcp(), &["SAVE"]), "+OK\r\n");
         }
         drop(server);
-        let (_server, port) = forebay(&options);
+        let (server, port) = forebay(&options);
+        after(&server, &mut Wire::connect(port), result);
+    }
+}
+
+#[test]
+fn items_survive_snapshots_and_logs() {
+    let requests = b"gets lake kept large old\r\nmg old k c f\r\n";
+    let before = |wire: &mut Wire| {
+        let value = "v".repeat(9_000);
+        wire.ask(b"set lake 7 0 4\r\ndeep\r\nset kept 9 100000 2\r\nok\r\n");
+        wire.ask(format!("set large 5 0 {}\r\n{value}\r\n", value.len()).as_bytes());
+        wire.ask(b"ms old 2 F3\r\nab\r\nmd old I\r\n");
+        wire.ask(requests)
+    };
+    over_a_restart(before, |_, wire, before| {
         // Who was told to make one anew is forgotten, so that another is told.
-        let after = Wire::connect(port).ask(requests);
+        let after = wire.ask(requests);
         assert!(before.ends_with(b"X W\r\n"), "{}", before.escape_ascii());
         assert!(after == before, "{}", after.escape_ascii());
-    }
+    });
 }
 
 #[test]
@@ -389,26 +399,15 @@ fn the_empty_item_of_a_winner_is_no_value_whatever_becomes_of_it() {
 
 #[test]
 fn the_empty_item_of_a_winner_is_no_value_after_a_restart() {
-    for keeps_log in [false, true] {
-        let folder = harness::TempFolder::new();
-        let path = folder.path().display().to_string();
-        let log = if keeps_log { "yes" } else { "no" };
-        let options = [("dir", &*path), ("appendonly", log), ("appendfsync", "always")];
-        let (server, port) = forebay(&options);
-        assert_eq!(
-            Wire::connect(port).ask(b"mg lake N300\r\nmg hill N300\r\n"),
-            b"HD W\r\nHD W\r\n"
-        );
-        if !keeps_log {
-            assert_eq!(ask(&mut server.tcp(), &["SAVE"]), "+OK\r\n");
-        }
-        drop(server);
-        let (server, port) = forebay(&options);
+    let before = |wire: &mut Wire| {
+        let won = wire.ask(b"mg lake N300\r\nmg hill N300\r\n");
+        assert_eq!(won, b"HD W\r\nHD W\r\n");
+    };
+    over_a_restart(before, |server, wire, ()| {
         token_of(&ask(&mut server.tcp(), &["LGET", "lake"]));
         // Who was told is forgotten: the next is.
-        let mut wire = Wire::connect(port);
         assert_eq!(wire.ask(b"mg hill v\r\nmg hill v\r\n"), b"VA 0 W\r\n\r\nVA 0 Z\r\n\r\n");
-    }
+    });
 }
 
 #[test]

@@ -7,6 +7,7 @@ use arena::{AccessMark, Entry, NeedRoom};
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 use effects::{Effect, EventClass};
+use rdb::file::EntryEncoder;
 
 use crate::digest::DatasetDigest;
 use crate::eviction::policy::KeyEvent;
@@ -15,6 +16,7 @@ use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, SlotCount, is_expired, is_over};
+use crate::snapshot::FiledUses;
 use crate::view::count_lookup;
 use crate::write::{KeyWriter, WriteView};
 
@@ -96,6 +98,29 @@ impl<'g> Access<'g> {
                 continue;
             }
             self.with_shard(index, |shard| for_each_in_shard(shard, database, visit));
+        }
+    }
+
+    /// As [`Access::for_each_entry`], of each entry as it stands in a file of the moment `now`.
+    pub fn for_each_encoded(
+        &self,
+        database: DatabaseIndex,
+        encoder: &mut EntryEncoder,
+        now: UnixMs,
+        visit: &mut dyn FnMut(&[u8]),
+    ) {
+        let uses = FiledUses::new(self.keyspace.eviction_policy(), now);
+        let mut bytes = Vec::new();
+        for index in self.keyspace.shard_indexes() {
+            self.with_shard(index, |shard| {
+                for_each_in_shard(shard, database, &mut |object| {
+                    bytes.clear();
+                    uses.put_head(encoder, &object, &shard.published.tracking, &mut bytes);
+                    let content = object.content();
+                    encoder.put(object.key(), object.expiry(), content.stored(), &mut bytes);
+                    visit(&bytes);
+                });
+            });
         }
     }
 

@@ -56,10 +56,8 @@ impl KeyWriter<'_> {
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        match self.cost_at(found) {
-            Cost::ONE => self.put(key, found, bytes, encoding, expiry),
-            cost => self.put_costed(key, found, bytes, encoding, expiry, cost),
-        }
+        let cost = self.cost_at(found);
+        self.put_costed(key, found, bytes, encoding, expiry, cost)
     }
 
     /// As [`KeyWriter::put`], of a value that has this `cost`.

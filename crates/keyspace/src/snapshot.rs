@@ -26,7 +26,8 @@ use collections::{Collection, Walk, WalkKind};
 use rdb::Version;
 use rdb::file::EntryEncoder;
 
-use crate::access_mark::idle_seconds;
+use crate::access_mark::{Tracking, idle_seconds};
+use crate::eviction::policy::EvictionPolicy;
 use crate::item::tail_of;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::MemoryAccount;
@@ -137,8 +138,7 @@ struct SnapshotState {
     owned_bytes: AtomicU64,
     was_flushed: AtomicBool,
     has_overflowed: AtomicBool,
-    /// Whether entries say for how long they have not been used.
-    tells_idle: bool,
+    uses: FiledUses,
 }
 
 /// The part of a snapshot in one shard.
@@ -216,7 +216,7 @@ impl Keyspace {
             owned_bytes: AtomicU64::new(0),
             was_flushed: AtomicBool::new(false),
             has_overflowed: AtomicBool::new(false),
-            tells_idle: policy.dates_uses(),
+            uses: FiledUses::new(policy, options.now),
         });
         let mut guard = self.lock_all();
         let (mut runs, mut last) = (false, Lsn(0));
@@ -509,12 +509,11 @@ impl ShardSnapshot {
         encoded: &mut Vec<u8>,
     ) -> Option<HeldEntry> {
         let expires_at = entry.expiry();
-        if let Some(tail) = tail_of(&entry) {
-            self.encoder.put_item_tail(&tail.to_bytes(), encoded);
-        } else if entry.value_type() == ValueType::String
+        // An entry of another type is large, too, where its key is long.
+        if entry.value_type() == ValueType::String
+            && !entry.header().is_item()
             && let Some(value) = part.table.hold_entry(&entry)
         {
-            // An entry of another type is large, too, where its key is long.
             let mut head = Vec::new();
             self.put_head(&entry, published, &mut head);
             return Some(HeldEntry { head, key: entry.key().to_vec(), expires_at, value });
@@ -538,17 +537,43 @@ impl ShardSnapshot {
 }
 
 impl ShardSnapshot {
-    /// Appends what stands before an entry: when it was used, for how long it may be stale, and
-    /// what it costs.
     fn put_head(&self, entry: &Entry<'_>, published: &Published, out: &mut Vec<u8>) {
-        let now = self.shared.options.now;
-        let idle = self.shared.tells_idle.then(|| idle_seconds(entry.mark(), now));
-        let tracking = &published.tracking;
-        let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), now));
-        self.encoder.put_last_use(idle, counter, out);
-        self.encoder.put_grace(entry.grace().ms(), out);
+        self.shared.uses.put_head(&self.encoder, entry, &published.tracking, out);
+    }
+}
+
+/// What a file says of when its entries were used.
+#[derive(Clone, Copy)]
+pub(crate) struct FiledUses {
+    /// The moment of the file.
+    now: UnixMs,
+    /// Whether entries say for how long they have not been used.
+    tells_idle: bool,
+}
+
+impl FiledUses {
+    pub fn new(policy: EvictionPolicy, now: UnixMs) -> FiledUses {
+        FiledUses { now, tells_idle: policy.dates_uses() }
+    }
+
+    /// Appends what stands before `entry`: what is behind its value where it is an item, when it
+    /// was used, for how long it may be stale, and what it costs.
+    pub fn put_head(
+        self,
+        encoder: &EntryEncoder,
+        entry: &Entry<'_>,
+        tracking: &Tracking,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(tail) = tail_of(entry) {
+            encoder.put_item_tail(&tail.to_bytes(), out);
+        }
+        let idle = self.tells_idle.then(|| idle_seconds(entry.mark(), self.now));
+        let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), self.now));
+        encoder.put_last_use(idle, counter, out);
+        encoder.put_grace(entry.grace().ms(), out);
         let cost = Some(entry.cost()).filter(|cost| *cost != Cost::ONE).map(Cost::number);
-        self.encoder.put_cost(cost, out);
+        encoder.put_cost(cost, out);
     }
 }
 

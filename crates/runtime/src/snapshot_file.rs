@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arena::Cost;
 use base::Lsn;
 use keyspace::{
     Guard, Keyspace, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd, SnapshotOptions,
@@ -234,20 +233,12 @@ impl Runtime {
         let mut writer = FileWriter::begin(out, &form)?;
         writer.field(b"redis-ver", options.redis_version.as_bytes())?;
         let mut encoder = EntryEncoder::new(version, options.compresses);
-        let mut bytes = Vec::new();
+        let now = self.clock().wall();
         for database in keyspace.databases() {
             let mut written = Ok(());
-            guard.access().for_each_entry(database, &mut |object| {
-                bytes.clear();
-                encoder.put_grace(object.grace().ms(), &mut bytes);
-                let cost = Some(object.cost()).filter(|cost| *cost != Cost::ONE);
-                encoder.put_cost(cost.map(Cost::number), &mut bytes);
-                if let Some(tail) = object.item_tail() {
-                    encoder.put_item_tail(&tail.to_bytes(), &mut bytes);
-                }
-                encoder.put(object.key(), object.expiry(), object.content().stored(), &mut bytes);
+            guard.access().for_each_encoded(database, &mut encoder, now, &mut |bytes| {
                 if written.is_ok() {
-                    written = writer.entries(database, &bytes);
+                    written = writer.entries(database, bytes);
                 }
             });
             written?;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::layout::Cost;
+use crate::layout::{Cost, Header};
 
 use super::{EntryId, Table};
 
@@ -15,6 +15,10 @@ impl Table {
     pub fn set_large_cost(&mut self, id: EntryId, cost: Cost) {
         let header = self.entry(id).header();
         assert!(header.is_large(), "a header without lengths has room for a cost");
+        self.set_header_cost(id, header, cost);
+    }
+
+    fn set_header_cost(&self, id: EntryId, header: Header, cost: Cost) {
         self.memory.word(id.reference).store(header.with_cost(cost).0, Ordering::Relaxed);
     }
 
@@ -33,8 +37,7 @@ impl Table {
         let header = entry.header();
         assert!(header.is_costed(), "a change keeps what the header says");
         if header.has_cost_room() {
-            let word = self.memory.word(id.reference);
-            return word.store(header.with_cost(cost).0, Ordering::Relaxed);
+            return self.set_header_cost(id, header, cost);
         }
         let word = self.memory.word(entry.last_word());
         let others = word.load(Ordering::Relaxed) & (u64::MAX >> 8);
