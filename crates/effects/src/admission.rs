@@ -53,6 +53,14 @@ impl Admission {
         self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
     }
 
+    /// Takes no write for this reason where `is_refused`, and ends it elsewhere.
+    pub fn set(&self, reason: WriteRefusal, is_refused: bool) {
+        match is_refused {
+            true => self.refuse(reason),
+            false => self.allow(reason),
+        }
+    }
+
     /// Ends this reason.
     pub fn allow(&self, reason: WriteRefusal) {
         self.reasons.fetch_and(!(reason as u8), Ordering::Relaxed);

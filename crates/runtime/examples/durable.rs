@@ -2,17 +2,25 @@
 //! told is there after the next start, and a server with this folder as its `dir` and with
 //! `appendonly yes` has the same data.
 
+use std::error::Error;
+use std::path::Path;
+
 use runtime::{Embedded, EmbeddedOptions, Environment, LogOptions};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args_os().nth(1).unwrap_or_else(|| "forebay-data".into());
-    let log = Some(LogOptions::new(folder));
-    let options = EmbeddedOptions { log, ..EmbeddedOptions::default() };
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::temp_dir().join("forebay-example");
+    println!("INCR starts -> {}", run(&folder)?);
+    Ok(())
+}
+
+/// Opens the instance in `folder` and counts that it was started; returns the reply.
+pub fn run(folder: &Path) -> Result<String, Box<dyn Error>> {
+    let options =
+        EmbeddedOptions { log: Some(LogOptions::new(folder)), ..EmbeddedOptions::default() };
     let embedded = Embedded::open(&options, Environment::system())?;
     let reply = embedded.session().run(&["INCR", "starts"]);
-    println!("INCR starts -> {}", reply.escape_ascii());
     // Now and then, as here at the end: it keeps the log short.
     embedded.sweep();
     embedded.close()?;
-    Ok(())
+    Ok(reply.escape_ascii().to_string())
 }

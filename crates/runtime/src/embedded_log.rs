@@ -6,37 +6,30 @@
 //! waits for the disk others run requests, and what they have changed becomes durable together.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fs, io};
 
 use base::Lsn;
-use effects::{Consumer, SharedRecords, WriteRefusal};
+use effects::WriteRefusal;
 use sys::fork::Generation;
-use wal::{SEGMENT_BYTES, Storage, WriteError, Writer};
+use wal::{SEGMENT_BYTES, Storage, WriteError};
 
 use crate::embedded::{Embedded, locked};
 use crate::file_loading::{ExpiredKeys, LoadOptions};
-use crate::log_folder::{LogFolder, OpenLog, SyncPolicy, is_earlier_snapshot};
+use crate::log_folder::{
+    LOG_FOLDER, LogFolder, SyncPolicy, UNTAKEN_BYTES_MAX, earlier_snapshots, has_log_in, redis_log,
+};
 use crate::options::OpenError;
+use crate::record_log::RecordLog;
 use crate::runtime::Runtime;
-use crate::snapshot_file::{SaveError, SaveOptions, SaveProgress};
+use crate::snapshot_file::{SaveOptions, SaveProgress, sync_directory};
 
-/// The folder of the log within that of the data: where a server has it by default.
-const LOG_FOLDER: &str = "appendonlydir";
-/// How the manifest of Redis's append-only files is called.
-const MANIFEST_SUFFIX: &str = ".manifest";
-/// Files with data that are of no such log: of Redis, and of a server that keeps none.
-const OTHER_DATA: [&str; 2] = ["dump.rdb", "appendonly.aof"];
-/// The most bytes of records in one frame, but for a record that is longer.
-const FRAME_BYTES_MAX: usize = 8 << 20;
+/// The file of a dataset that is kept without a log, as it is called by default.
+const DATASET_FILE: &str = "dump.rdb";
 /// Records that are not written, in bytes, behind which a request writes them whatever the policy.
 const PROMPT_BYTES: u64 = 256 << 10;
-/// Records that are not written, in bytes, behind which no write is admitted.
-const UNTAKEN_BYTES_MAX: u64 = 256 << 20;
-/// How often the log is made durable under [`SyncPolicy::EverySecond`].
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// How long after a snapshot that failed a sweep tries the next.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -87,6 +80,14 @@ pub struct LogReport {
     pub rewrite_failure: Option<String>,
 }
 
+/// Why the log was not written; [`EmbeddedLog::failure`] says it in words.
+enum WriteFailure {
+    /// The disk is full, and the same is tried again.
+    Full,
+    /// It is never written again.
+    Failed,
+}
+
 /// The log of an instance.
 pub(crate) struct EmbeddedLog {
     sync: SyncPolicy,
@@ -95,8 +96,10 @@ pub(crate) struct EmbeddedLog {
     storage: Arc<dyn Storage>,
     written: AtomicU64,
     durable: AtomicU64,
+    /// The last write has failed: under other policies than `always` only sweeps try it again.
+    is_stuck: AtomicBool,
     /// Locked while the log is written and made durable.
-    end: Mutex<End>,
+    log: Mutex<RecordLog>,
     snapshot: Mutex<Snapshot>,
     /// Locked while a snapshot is written.
     rewriting: Mutex<()>,
@@ -104,18 +107,6 @@ pub(crate) struct EmbeddedLog {
     failure: Mutex<Option<String>>,
     /// Of the process that writes: a forked child has a copy, and must not.
     generation: Generation,
-}
-
-/// The end of the log.
-struct End {
-    /// None once it has failed or has ended.
-    writer: Option<Writer>,
-    consumer: Consumer,
-    /// Records that are to be written.
-    records: SharedRecords,
-    /// By the steady clock.
-    synced_at: Duration,
-    _lock: wal::Lock,
 }
 
 /// The snapshot that the log goes on from.
@@ -135,12 +126,14 @@ impl EmbeddedLog {
     /// # Errors
     /// When the folder is another's, or what is there cannot be read to its end.
     pub fn open(options: &LogOptions, runtime: &Runtime) -> Result<EmbeddedLog, OpenError> {
-        let path = options.folder.join(LOG_FOLDER);
-        let folder = make_durably(&options.folder)
-            .map_err(|error| format!("'{}' cannot be made: {error}", options.folder.display()))
-            .and_then(|()| LogFolder::open(path))
-            .and_then(|folder| refuse_other_data(folder, &options.folder));
-        let log = folder.and_then(|folder| EmbeddedLog::open_in(folder, options, runtime));
+        let log = refuse_other_data(&options.folder)
+            .and_then(|()| {
+                let failed =
+                    |error| format!("'{}' cannot be made: {error}", options.folder.display());
+                make_durably(&options.folder).map_err(failed)
+            })
+            .and_then(|()| LogFolder::open(options.folder.join(LOG_FOLDER)))
+            .and_then(|folder| EmbeddedLog::open_in(folder, options, runtime));
         log.map_err(OpenError::Log)
     }
 
@@ -151,36 +144,30 @@ impl EmbeddedLog {
         runtime: &Runtime,
     ) -> Result<EmbeddedLog, String> {
         folder.forget_unfinished()?;
-        let (snapshot, bytes) = load_snapshot(&folder, runtime)?.unzip();
+        let (snapshot, snapshot_bytes) = load_snapshot(&folder, runtime)?.unzip();
         let end = folder.replay(snapshot, runtime, &mut ())?;
         let snapshot_path = folder.snapshot_path();
         let log = folder.resume(options.segment_bytes, runtime, snapshot, &end)?;
-        let consumer = runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX);
         let lsn = log.writer.lsn();
-        assert_eq!(consumer.position().0, lsn, "the log goes on where the stream begins");
-        let OpenLog { storage, lock, writer, based_on, groups, .. } = log;
-        let position = || AtomicU64::new(lsn);
+        let snapshot = Snapshot {
+            lsn: log.based_on,
+            bytes: snapshot_bytes.unwrap_or(0),
+            needed_from: log.groups.slowest(lsn, 0),
+            failure: None,
+            ended_at: Duration::ZERO,
+        };
+        let consumer = runtime.backlog().required_consumer(UNTAKEN_BYTES_MAX);
+        let log = RecordLog::new(log, consumer, runtime.steady());
         Ok(EmbeddedLog {
             sync: options.sync,
             rewrite_bytes: options.rewrite_bytes,
             snapshot_path,
-            storage,
-            written: position(),
-            durable: position(),
-            end: Mutex::new(End {
-                writer: Some(writer),
-                consumer,
-                records: SharedRecords::default(),
-                synced_at: runtime.steady(),
-                _lock: lock,
-            }),
-            snapshot: Mutex::new(Snapshot {
-                lsn: based_on,
-                bytes: bytes.unwrap_or(0),
-                needed_from: groups.slowest(lsn, 0),
-                failure: None,
-                ended_at: Duration::ZERO,
-            }),
+            storage: Arc::clone(log.storage()),
+            written: AtomicU64::new(lsn),
+            durable: AtomicU64::new(lsn),
+            is_stuck: AtomicBool::new(false),
+            log: Mutex::new(log),
+            snapshot: Mutex::new(snapshot),
             rewriting: Mutex::new(()),
             failure: Mutex::new(None),
             generation: Generation::current(),
@@ -194,19 +181,19 @@ impl EmbeddedLog {
     /// When that cannot be: it is not known whether what was asked, or what it saw, is there after
     /// the next start.
     pub fn settle(&self, runtime: &Runtime) -> Result<(), String> {
-        let latest = latest(runtime);
+        let latest = runtime.latest_lsn().0;
         if self.is_settled(latest) {
             return Ok(());
         }
         self.check_process()?;
-        let mut end = locked(&self.end);
+        let mut log = locked(&self.log);
         // Whoever had it before may have done all of this.
         if self.is_settled(latest) {
             return Ok(());
         }
-        let settled = self.write(&mut end, runtime, self.sync == SyncPolicy::Always);
+        let settled = self.write(&mut log, runtime, self.sync == SyncPolicy::Always);
         match self.sync {
-            SyncPolicy::Always => settled,
+            SyncPolicy::Always => settled.map_err(|error| self.say(&error)),
             // Nobody was promised anything, and from now on writes are refused.
             SyncPolicy::EverySecond | SyncPolicy::Never => Ok(()),
         }
@@ -216,7 +203,8 @@ impl EmbeddedLog {
         match self.sync {
             SyncPolicy::Always => self.durable.load(Ordering::Acquire) >= latest,
             SyncPolicy::EverySecond | SyncPolicy::Never => {
-                latest.saturating_sub(self.written.load(Ordering::Relaxed)) < PROMPT_BYTES
+                let unwritten = latest.saturating_sub(self.written.load(Ordering::Relaxed));
+                unwritten < PROMPT_BYTES || self.is_stuck.load(Ordering::Relaxed)
             }
         }
     }
@@ -227,7 +215,8 @@ impl EmbeddedLog {
     /// When that cannot be.
     pub fn sync(&self, runtime: &Runtime) -> Result<(), String> {
         self.check_process()?;
-        self.write(&mut locked(&self.end), runtime, true)
+        let written = self.write(&mut locked(&self.log), runtime, true);
+        written.map_err(|error| self.say(&error))
     }
 
     /// Does what is to be done now and then: writes what there is, makes it durable where it is
@@ -237,18 +226,19 @@ impl EmbeddedLog {
             return;
         }
         let now = runtime.steady();
-        let mut end = locked(&self.end);
-        let is_due = match self.sync {
-            SyncPolicy::Always => true,
-            SyncPolicy::EverySecond => now.saturating_sub(end.synced_at) >= SYNC_INTERVAL,
-            SyncPolicy::Never => false,
-        };
+        let mut log = locked(&self.log);
+        let is_due = log.is_sync_due(self.sync, now);
         // Writes are refused where it fails, and the report says why.
-        let written = self.write(&mut end, runtime, is_due);
-        drop(end);
-        if written.is_ok() && self.wants_snapshot(now) {
+        let written = self.write(&mut log, runtime, is_due);
+        drop(log);
+        if matches!(written, Err(WriteFailure::Failed)) {
+            return;
+        }
+        // A snapshot makes room where the disk is full. Whoever writes one does so for all.
+        let Ok(_one) = self.rewriting.try_lock() else { return };
+        if self.wants_snapshot(now) {
             // The report says why not.
-            let _ = self.rewrite(runtime);
+            let _ = self.rewrite_alone(runtime);
         }
     }
 
@@ -267,6 +257,11 @@ impl EmbeddedLog {
     /// When it cannot be written, or something cannot be removed.
     pub fn rewrite(&self, runtime: &Runtime) -> Result<(), String> {
         let _one = locked(&self.rewriting);
+        self.rewrite_alone(runtime)
+    }
+
+    /// As [`EmbeddedLog::rewrite`], by who has locked that.
+    fn rewrite_alone(&self, runtime: &Runtime) -> Result<(), String> {
         let written = self.write_snapshot(runtime);
         let mut snapshot = locked(&self.snapshot);
         snapshot.failure = written.as_ref().err().cloned();
@@ -281,26 +276,32 @@ impl EmbeddedLog {
             has_checksum: true,
             pauses: false,
         };
-        // A log that a power cut leaves behind its snapshot would be begun anew.
+        // A log that a power cut leaves behind its snapshot would be begun anew, without what came
+        // before. Where the disk is full, or the log has failed, that is as good as it gets.
         let make_log_durable = |_: &_| {
-            let failed =
-                |reason| SaveError::System { step: "log", error: io::Error::other(reason) };
-            self.sync(runtime).map_err(failed)
+            let _ = self.write(&mut locked(&self.log), runtime, true);
+            Ok(())
         };
         let progress = SaveProgress::default();
         let saved = runtime.save_after(&self.snapshot_path, &options, &progress, make_log_durable);
         let saved = saved.map_err(|error| {
             format!("'{}' cannot be written: {error}", self.snapshot_path.display())
         })?;
-        let mut snapshot = locked(&self.snapshot);
-        (snapshot.lsn, snapshot.bytes) = (saved.lsn, saved.bytes);
-        let names = self.storage.list().map_err(|error| error.to_string())?;
-        if names.iter().any(|name| is_earlier_snapshot(name)) {
-            return Ok(());
-        }
-        let needed = snapshot.needed_from.map_or(saved.lsn.0, |lsn| lsn.min(saved.lsn.0));
-        wal::forget_before(&*self.storage, needed)
+        let needed_from = {
+            let mut snapshot = locked(&self.snapshot);
+            (snapshot.lsn, snapshot.bytes) = (saved.lsn, saved.bytes);
+            snapshot.needed_from
+        };
+        self.forget_before(needed_from.map_or(saved.lsn.0, |lsn| lsn.min(saved.lsn.0)))
             .map_err(|error| format!("a part of the log that is not needed stays: {error}"))
+    }
+
+    /// Removes what the log has before `lsn`, unless a server keeps history there.
+    fn forget_before(&self, lsn: u64) -> io::Result<()> {
+        match earlier_snapshots(&*self.storage)?.is_empty() {
+            true => wal::forget_before(&*self.storage, lsn),
+            false => Ok(()),
+        }
     }
 
     /// Writes what is left, makes it durable and ends the log in order. Where it has ended, or in a
@@ -312,13 +313,13 @@ impl EmbeddedLog {
         if self.check_process().is_err() {
             return Ok(());
         }
-        let mut end = locked(&self.end);
-        if end.writer.is_none() && locked(&self.failure).is_none() {
+        let mut log = locked(&self.log);
+        if log.writer().is_none() && locked(&self.failure).is_none() {
             return Ok(());
         }
-        self.write(&mut end, runtime, true)?;
-        let writer = end.writer.take().expect("it was written by it");
-        writer.close().map_err(|error| format!("the log has no mark of its end: {error}"))
+        self.write(&mut log, runtime, true).map_err(|error| self.say(&error))?;
+        let closed = log.take_writer().close();
+        closed.map_err(|error| format!("the log has no mark of its end: {error}"))
     }
 
     /// Returns how it stands.
@@ -340,40 +341,49 @@ impl EmbeddedLog {
         self.sync
     }
 
+    /// Writes all that there is, and makes what was written durable where `syncs`.
     fn write(
         &self,
-        end: &mut MutexGuard<'_, End>,
+        log: &mut RecordLog,
         runtime: &Runtime,
         syncs: bool,
-    ) -> Result<(), String> {
-        let Some(writer) = &end.writer else {
-            let failure = locked(&self.failure).clone();
-            return Err(failure.unwrap_or_else(|| "the log has ended".to_owned()));
-        };
-        let before = writer.durable_lsn();
-        let written = end.write_all().and_then(|()| if syncs { end.sync() } else { Ok(()) });
-        if let Some(writer) = &end.writer {
-            self.written.store(writer.lsn(), Ordering::Relaxed);
-            self.durable.store(writer.durable_lsn(), Ordering::Release);
-            if writer.durable_lsn() > before {
-                end.synced_at = runtime.steady();
+    ) -> Result<(), WriteFailure> {
+        if log.writer().is_none() {
+            return Err(WriteFailure::Failed);
+        }
+        let mut written = Ok(());
+        while written.is_ok() {
+            match log.write_frame() {
+                Ok(None) => break,
+                appended => written = appended.map(drop),
             }
         }
+        // What was written before the disk was full is made durable all the same.
+        if syncs && !matches!(written, Err(WriteError::Failed(_))) {
+            let synced = log.sync(runtime.steady()).map(drop);
+            written = synced.and(written);
+        }
+        if let Some(writer) = log.writer() {
+            self.written.store(writer.lsn(), Ordering::Relaxed);
+            self.durable.store(writer.durable_lsn(), Ordering::Release);
+        }
         let admission = runtime.keyspace().admission();
-        let is_full = matches!(written, Err(WriteError::Full(_)));
-        match is_full {
-            true => admission.refuse(WriteRefusal::DiskFull),
-            false => admission.allow(WriteRefusal::DiskFull),
-        }
+        admission.set(WriteRefusal::DiskFull, matches!(written, Err(WriteError::Full(_))));
         if matches!(written, Err(WriteError::Failed(_))) {
-            // Nobody knows what of the last bytes is on the disk.
             admission.refuse(WriteRefusal::LogFailed);
-            end.writer = None;
-            end.forget_records();
+            log.fail();
         }
-        let written = written.map_err(|error| error.to_string());
-        *locked(&self.failure) = written.as_ref().err().cloned();
-        written
+        self.is_stuck.store(written.is_err(), Ordering::Relaxed);
+        *locked(&self.failure) = written.as_ref().err().map(ToString::to_string);
+        written.map_err(|error| match error {
+            WriteError::Full(_) => WriteFailure::Full,
+            WriteError::Failed(_) => WriteFailure::Failed,
+        })
+    }
+
+    /// Returns why the last write has failed, in words.
+    fn say(&self, _: &WriteFailure) -> String {
+        locked(&self.failure).clone().unwrap_or_else(|| "the log has ended".to_owned())
     }
 
     /// Refuses to touch the log in a forked child, where a thread may have held its locks that is
@@ -383,37 +393,6 @@ impl EmbeddedLog {
             true => Ok(()),
             false => Err("the log is that of the process which has forked".to_owned()),
         }
-    }
-}
-
-impl End {
-    /// Writes frames of all that there is.
-    fn write_all(&mut self) -> Result<(), WriteError> {
-        loop {
-            if self.records.is_empty() {
-                let taken = self.consumer.share(FRAME_BYTES_MAX, &mut self.records);
-                taken.expect("records are kept for a consumer that is waited for");
-            }
-            if self.records.is_empty() {
-                return Ok(());
-            }
-            let writer = self.writer.as_mut().expect("it has not failed");
-            writer.append_pieces(self.records.pieces())?;
-            self.forget_records();
-        }
-    }
-
-    fn sync(&mut self) -> Result<(), WriteError> {
-        let writer = self.writer.as_mut().expect("it has not failed");
-        match writer.durable_lsn() < writer.lsn() {
-            true => writer.sync(),
-            false => Ok(()),
-        }
-    }
-
-    fn forget_records(&mut self) {
-        let End { consumer, records, .. } = self;
-        consumer.be_done(records);
     }
 }
 
@@ -451,24 +430,20 @@ fn make_durably(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists());
     let missing: Vec<&Path> = missing.collect();
     fs::create_dir_all(path)?;
-    missing.into_iter().try_for_each(|made| {
-        let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty());
-        fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-    })
+    missing.into_iter().try_for_each(sync_directory)
 }
 
-/// Refuses a folder of a log that is new, where its parent `directory` has data of another kind:
-/// they would be hidden by those of the log, and overwritten by a server's snapshots.
-fn refuse_other_data(folder: LogFolder, directory: &Path) -> Result<LogFolder, String> {
-    if folder.has_log()? || folder.snapshot_path().exists() {
-        return Ok(folder);
+/// Refuses `directory` where it has data but no log of this kind: they would be hidden by those of
+/// the log, and overwritten by a server's snapshots.
+fn refuse_other_data(directory: &Path) -> Result<(), String> {
+    let folder = directory.join(LOG_FOLDER);
+    let failed = |error: io::Error| format!("'{}' cannot be read: {error}", directory.display());
+    if has_log_in(&folder).map_err(failed)? {
+        return Ok(());
     }
-    let names = folder.storage().list().map_err(|error| error.to_string())?;
-    let manifest = names.iter().find(|name| name.ends_with(MANIFEST_SUFFIX));
-    let manifest = manifest.map(|name| folder.path().join(name));
-    let files = OTHER_DATA.iter().map(|name| directory.join(name)).find(|file| file.exists());
-    match manifest.or(files) {
-        None => Ok(folder),
+    let dataset = Some(directory.join(DATASET_FILE)).filter(|file| file.exists());
+    match redis_log(directory, &folder).map_err(failed)?.or(dataset) {
+        None => Ok(()),
         Some(file) => Err(format!(
             "there are data in '{}', which an embedded instance does not take over: start a server \
              with 'dir {}' and 'appendonly yes' once, or take them away",
@@ -498,8 +473,3 @@ fn load_snapshot(folder: &LogFolder, runtime: &Runtime) -> Result<Option<(Lsn, u
 
 #[cfg(test)]
 mod tests;
-
-/// Returns the LSN of the last change.
-fn latest(runtime: &Runtime) -> u64 {
-    runtime.kept_backlog().map_or(0, |backlog| backlog.latest().0)
-}

@@ -10,8 +10,8 @@
 //! of it, `embedded_host.rs` what its commands learn about their surroundings, `embedded_log.rs`
 //! its log. `stream.rs` keeps the changes, `changes.rs` hands them to a consumer.
 //! `snapshot_file.rs` writes files of the whole dataset, `file_loading.rs` reads them;
-//! `log_folder.rs` is the folder of a log and makes the data from it, `feed_groups.rs` who reads
-//! the log by name.
+//! `log_folder.rs` is the folder of a log and makes the data from it, `record_log.rs` the end of
+//! one that is written, `feed_groups.rs` who reads it by name.
 //! *Invariants*: no socket, and no thread but the caller's and those that help with the reading of
 //! a file or a log while it is opened; an instance uses only the clock and the
 //! randomness that it was given, so that each of several in one process has its own, and one seed
@@ -31,6 +31,7 @@ mod feed_groups;
 mod file_loading;
 mod log_folder;
 mod options;
+mod record_log;
 mod report;
 mod runtime;
 mod simulated;
@@ -49,9 +50,11 @@ pub use environment::{Environment, Randomness};
 pub use feed_groups::{GROUPS_MAX, GROUPS_NAME, Groups};
 pub use file_loading::{ExpiredKeys, LoadError, LoadObserver, LoadOptions, Loaded};
 pub use log_folder::{
-    EARLIER_PREFIX, EARLIER_SUFFIX, LogFolder, OpenLog, ReplayObserver, SNAPSHOT_NAME, SyncPolicy,
+    LOG_FOLDER, LogFolder, OpenLog, ReplayObserver, SNAPSHOT_NAME, SyncPolicy, UNTAKEN_BYTES_MAX,
+    earlier_snapshots, manifest_in, redis_log, snapshot_name,
 };
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
+pub use record_log::{RecordLog, SYNC_INTERVAL};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};
 pub use snapshot_file::{SaveError, SaveOptions, SaveProgress, Saved, is_temporary};

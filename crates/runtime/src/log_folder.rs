@@ -1,11 +1,12 @@
 //! The folder of a log: the log, the snapshot that it goes on from, and the claim to both. What is
 //! in it is the same whether a server or a program with an embedded instance has written it.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::{fmt, io, thread};
+use std::{fmt, fs, io, thread};
 
 use base::Lsn;
 use engine::Applier;
@@ -20,10 +21,20 @@ use crate::snapshot_file::{SaveOptions, SaveProgress, is_temporary};
 /// The file in the folder of the log that has the data which the log goes on from.
 pub const SNAPSHOT_NAME: &str = "base.rdb";
 
-/// What the names of earlier snapshots in that folder begin with, behind which is the LSN of each.
-pub const EARLIER_PREFIX: &str = "base-";
-/// And what they end with.
-pub const EARLIER_SUFFIX: &str = ".rdb";
+/// The folder of the log within that of the data, where no option says otherwise.
+pub const LOG_FOLDER: &str = "appendonlydir";
+
+/// Records that a log has not taken, in bytes, behind which no write is admitted. They are in
+/// memory, and replies are held long before: this is for writers whose replies nobody holds.
+pub const UNTAKEN_BYTES_MAX: u64 = 256 << 20;
+
+/// The append-only file of Redis before 7, in the folder of the data.
+const REDIS_FILE: &str = "appendonly.aof";
+/// What the names of earlier snapshots begin and end with, around the LSN of each.
+const EARLIER_PREFIX: &str = "base-";
+const EARLIER_SUFFIX: &str = ".rdb";
+/// Digits of an LSN in a name, as segments have them.
+const DIGITS: usize = 20;
 
 /// How many frames are read ahead, beside the one that is being read.
 const FRAMES_AHEAD: usize = 1;
@@ -96,9 +107,63 @@ pub trait ReplayObserver {
 /// Nobody does.
 impl ReplayObserver for () {}
 
-/// Returns whether a file of this name is an earlier snapshot.
-pub(crate) fn is_earlier_snapshot(name: &str) -> bool {
-    name.starts_with(EARLIER_PREFIX) && name.ends_with(EARLIER_SUFFIX)
+/// Returns the name of the earlier snapshot that stands for `lsn`.
+pub fn snapshot_name(lsn: u64) -> String {
+    format!("{EARLIER_PREFIX}{lsn:0DIGITS$}{EARLIER_SUFFIX}")
+}
+
+/// Returns the LSNs that the earlier snapshots of `storage` stand for.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn earlier_snapshots(storage: &dyn Storage) -> io::Result<BTreeSet<u64>> {
+    Ok(storage.list()?.iter().filter_map(|name| lsn_of_name(name)).collect())
+}
+
+fn lsn_of_name(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(EARLIER_PREFIX)?.strip_suffix(EARLIER_SUFFIX)?;
+    let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+/// Returns a log of Redis, if there is any: its manifest in `folder`, where a log of Forebay is
+/// too, or the one file of Redis before 7 in `directory`.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn redis_log(directory: &Path, folder: &Path) -> io::Result<Option<PathBuf>> {
+    let file = directory.join(REDIS_FILE);
+    Ok(manifest_in(folder)?.or_else(|| file.exists().then_some(file)))
+}
+
+/// Returns the manifest of Redis's append-only files in `folder`, if there is one.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn manifest_in(folder: &Path) -> io::Result<Option<PathBuf>> {
+    find_in(folder, |path| path.extension().is_some_and(|extension| extension == "manifest"))
+}
+
+/// Returns whether there is a log, or the snapshot of one, in `folder`, without making anything.
+pub(crate) fn has_log_in(folder: &Path) -> io::Result<bool> {
+    let is_of_log = |name: &str| name == SNAPSHOT_NAME || wal::lsn_of(name).is_some();
+    let is_wanted =
+        |path: &Path| path.file_name().and_then(|it| it.to_str()).is_some_and(is_of_log);
+    Ok(find_in(folder, is_wanted)?.is_some())
+}
+
+fn find_in(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Option<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if is_wanted(&path) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
 /// A frame that was read.
@@ -161,6 +226,14 @@ impl LogFolder {
     pub fn has_log(&self) -> Result<bool, String> {
         let log = Reader::open(Arc::clone(&self.storage)).map_err(|error| error.to_string())?;
         Ok(log.begins_at().is_some())
+    }
+
+    /// Returns whether there is neither a log nor a snapshot.
+    ///
+    /// # Errors
+    /// A sentence that says why nobody knows.
+    pub fn is_new(&self) -> Result<bool, String> {
+        Ok(!self.has_log()? && !self.snapshot_path().exists())
     }
 
     /// Writes the snapshot that the log goes on from; returns the LSN of its moment.

@@ -415,7 +415,7 @@ pub fn is_temporary(name: &str) -> bool {
     id.is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

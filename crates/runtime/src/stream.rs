@@ -54,6 +54,12 @@ impl Runtime {
         self.stream.backlog.get()
     }
 
+    /// Returns the LSN of the latest change, or of one shortly before; 0 where none are kept.
+    #[inline]
+    pub fn latest_lsn(&self) -> Lsn {
+        self.kept_backlog().map_or(Lsn(0), |backlog| backlog.latest())
+    }
+
     /// Counts the memory that the backlog has taken or given back since the last call: one load
     /// where that is none.
     pub fn count_backlog(&self) {

@@ -1,8 +1,21 @@
-//! The example of an embedding program is run, so that it keeps working.
+//! The examples of embedding programs are run, so that they keep working.
 
 #[path = "../examples/embedded.rs"]
 #[allow(dead_code, reason = "the test calls what `main` calls")]
 mod embedded;
+
+#[path = "../examples/durable.rs"]
+#[allow(dead_code, reason = "the test calls what `main` calls")]
+mod durable;
+
+#[test]
+fn the_durable_example_has_counted_its_starts() {
+    let folder = std::env::temp_dir().join(format!("forebay-starts-{}", std::process::id()));
+    for starts in 1..=3 {
+        assert_eq!(durable::run(&folder).unwrap(), format!(":{starts}\\r\\n"));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
 
 #[test]
 fn the_example_says_what_its_page_shows() {

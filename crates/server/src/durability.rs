@@ -31,8 +31,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::{DatabaseIndex, Lsn, UnixMs};
-use effects::{Consumer, WriteRefusal};
-use runtime::{Groups, OpenLog, Runtime, SNAPSHOT_NAME, SaveProgress, SyncPolicy};
+use effects::Consumer;
+use runtime::{
+    Groups, OpenLog, Runtime, SNAPSHOT_NAME, SaveProgress, SyncPolicy, UNTAKEN_BYTES_MAX,
+};
 use wal::{Begin, Storage};
 
 use crate::config::kind::Named;
@@ -43,11 +45,8 @@ pub use feed::FEED_DESCRIPTORS;
 pub use history::Retention;
 pub use history_thread::HistoryThread;
 pub use log_thread::LogThread;
-pub use recovery::{begin_with_data, is_new, open_folder, recover, redis_log};
+pub use recovery::{begin_with_data, found_redis_log, open_folder, recover};
 
-/// Records that the log thread has not taken, in bytes, behind which no write is admitted. They are
-/// in memory, and replies are held long before: this is for writers whose replies nobody holds.
-const UNTAKEN_BYTES_MAX: u64 = 256 << 20;
 /// Records that have not been written, in bytes, behind which replies are held unless the log is
 /// made durable for each of them anyway: the clients that write are as slow as the disk then.
 const UNWRITTEN_BYTES_MAX: u64 = 32 << 20;
@@ -181,9 +180,8 @@ impl Durability {
         self.hand_over(log, consumer, runtime);
     }
 
-    fn hand_over(&self, log: OpenLog, consumer: Consumer, runtime: &Runtime) {
+    fn hand_over(&self, mut log: OpenLog, consumer: Consumer, runtime: &Runtime) {
         let lsn = consumer.position();
-        assert_eq!(lsn.0, log.writer.lsn(), "the log goes on where the stream begins");
         let progress = &self.progress;
         for position in [&progress.written, &progress.durable] {
             position.store(lsn.0, Ordering::SeqCst);
@@ -191,7 +189,7 @@ impl Durability {
         progress.based_on.store(log.based_on.0, Ordering::SeqCst);
         let snapshot = std::fs::metadata(log.path.join(SNAPSHOT_NAME));
         progress.snapshot_bytes.store(snapshot.map_or(0, |it| it.len()), Ordering::Relaxed);
-        *self.groups() = groups_within(&log);
+        *self.groups() = groups_within(&mut log);
         *self.place() = Some(Place { path: log.path.clone(), storage: Arc::clone(&log.storage) });
         progress.has_failed.store(false, Ordering::Relaxed);
         progress.is_full.store(false, Ordering::Relaxed);
@@ -438,7 +436,7 @@ impl Durability {
     }
 
     fn unwritten_bytes(&self, runtime: &Runtime) -> u64 {
-        let latest = runtime.kept_backlog().map_or(0, |backlog| backlog.latest().0);
+        let latest = runtime.latest_lsn().0;
         latest.saturating_sub(self.progress.written.load(Ordering::Relaxed))
     }
 
@@ -470,8 +468,8 @@ impl Durability {
 }
 
 /// Returns the groups that read `log`, which have read none of what it has not.
-fn groups_within(log: &OpenLog) -> Groups {
-    let (mut groups, end) = (log.groups.clone(), log.writer.lsn());
+fn groups_within(log: &mut OpenLog) -> Groups {
+    let (mut groups, end) = (std::mem::take(&mut log.groups), log.writer.lsn());
     for (name, lsn) in &mut groups.lsns {
         if *lsn > end {
             // Under `appendfsync no` it has read what a power cut has taken back.
@@ -487,15 +485,6 @@ fn groups_within(log: &OpenLog) -> Groups {
 fn keep_changes_for_others(settings: &Settings, runtime: &Runtime) {
     let is_kept = settings.instance.effect_backlog_bytes >= effects::BACKLOG_BYTES_MIN;
     runtime.keep_changes(is_kept);
-}
-
-/// Has writes refused for `reason`, or not any more.
-fn refuse(runtime: &Runtime, reason: WriteRefusal, is_refused: bool) {
-    let admission = runtime.keyspace().admission();
-    match is_refused {
-        true => admission.refuse(reason),
-        false => admission.allow(reason),
-    }
 }
 
 /// Wakes the log thread, or the history thread. Costs one exchange while the thread is awake.

@@ -101,8 +101,8 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
             false => Ok(vec![path.to_owned()]),
         };
     }
-    for folder in [path.join("appendonlydir"), path.to_owned()] {
-        if let Some(manifest) = append_only::manifest_in(&folder).map_err(said)? {
+    for folder in [path.join(runtime::LOG_FOLDER), path.to_owned()] {
+        if let Some(manifest) = runtime::manifest_in(&folder).map_err(said)? {
             return append_only::files_of_manifest(&manifest).map_err(said);
         }
     }

@@ -14,7 +14,7 @@ use effects::{BACKLOG_BYTES_MIN, WriteRefusal};
 use runtime::{LoadObserver, Loaded, LogFolder, OpenLog};
 
 use crate::config::options::Settings;
-use crate::durability::{begin_with_data, is_new, recover, redis_log};
+use crate::durability::{begin_with_data, found_redis_log, recover};
 use crate::server_state::ServerState;
 
 /// What is read before anybody is answered: where Redis looks for requests first.
@@ -262,9 +262,9 @@ impl ServerState {
     /// Makes the data from the log in `folder`. Where there is none as yet, that of a Redis is
     /// taken over.
     fn load_log(&self, folder: LogFolder, settings: &Settings) -> Result<OpenLog, String> {
-        let found = redis_log(settings).map_err(|error| error.to_string())?;
+        let found = found_redis_log(settings).map_err(|error| error.to_string())?;
         match found {
-            Some(file) if is_new(&folder)? => {
+            Some(file) if folder.is_new()? => {
                 self.take_over(&file)?;
                 begin_with_data(folder, settings, &self.runtime)
             }

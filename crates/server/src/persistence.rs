@@ -26,7 +26,7 @@ use runtime::{
 use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
-use crate::durability::{Retention, redis_log};
+use crate::durability::{Retention, found_redis_log};
 use crate::loading::Loading;
 use crate::server_state::ServerState;
 
@@ -267,7 +267,7 @@ impl ServerState {
     /// # Errors
     /// A line for the log, where the file is there and cannot be read to its end.
     pub fn load_dataset(&self) -> Result<(), String> {
-        if let Ok(Some(file)) = redis_log(&self.settings()) {
+        if let Ok(Some(file)) = found_redis_log(&self.settings()) {
             tracing::warn!(
                 file = %file.display(),
                 "There is an append-only file of Redis, which is not read: 'forebay import' sends \

@@ -19,6 +19,15 @@ const UNWRITTEN: &str = "-MISCONF Errors writing to the AOF file";
 
 /// Opens an instance whose log is on `disk`.
 fn open(disk: &SimulatedDisk, sync: SyncPolicy) -> (Embedded, Arc<ManualClock>) {
+    open_in(disk, sync, PathBuf::from("simulated"))
+}
+
+/// As [`open`], with snapshots in `folder`.
+fn open_in(
+    disk: &SimulatedDisk,
+    sync: SyncPolicy,
+    folder: PathBuf,
+) -> (Embedded, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(UnixMs(1_000_000)));
     let environment = Environment::simulated(Arc::clone(&clock), 1);
     let memory = Memory::Heap { segment_bytes: 1 << 20, segment_count: 16 };
@@ -28,7 +37,7 @@ fn open(disk: &SimulatedDisk, sync: SyncPolicy) -> (Embedded, Arc<ManualClock>) 
     let embedded = Embedded::open_with(&options, environment, |runtime| {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
         let lock = storage.lock().expect("nobody has it");
-        let folder = LogFolder::new(PathBuf::from("simulated"), storage, lock);
+        let folder = LogFolder::new(folder, storage, lock);
         EmbeddedLog::open_in(folder, &log, runtime).map(Some).map_err(OpenError::Log)
     });
     (embedded.expect("the log can be read"), clock)
@@ -89,9 +98,77 @@ fn every_second_a_sweep_makes_durable_what_was_written() {
     let report = embedded.log_report().unwrap();
     assert!(report.durable == report.written && report.written > Lsn(0), "{report:?}");
     // Much is written without waiting for a sweep.
-    while embedded.log_report().unwrap().written == report.written {
-        ask(&embedded, &format!("SET b {}", "v".repeat(4000)));
+    let value = "v".repeat(4_000);
+    for _ in 0..=PROMPT_BYTES / 4_000 {
+        ask(&embedded, &format!("SET b {value}"));
     }
+    assert!(embedded.log_report().unwrap().written > report.written);
+}
+
+#[test]
+fn what_was_written_before_the_disk_was_full_becomes_durable() {
+    let disk = SimulatedDisk::new();
+    let (embedded, clock) = open(&disk, SyncPolicy::EverySecond);
+    ask(&embedded, "SET a 1");
+    embedded.sweep();
+    let written = embedded.log_report().unwrap().written;
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    ask(&embedded, "SET a 2");
+    clock.advance(Duration::from_secs(1));
+    embedded.sweep();
+    let report = embedded.log_report().unwrap();
+    assert!(report.failure.is_some() && report.durable == written, "{report:?}");
+    assert!(ask(&embedded, "SET a 3").starts_with("-MISCONF"), "writes are refused");
+    assert_eq!(ask(&embedded, "GET a"), "$1\r\n2\r\n", "nobody was promised anything");
+    let writes = disk.counts().writes;
+    ask(&embedded, "GET a");
+    assert_eq!(disk.counts().writes, writes, "only sweeps try the disk again");
+}
+
+#[test]
+fn a_snapshot_makes_room_where_the_disk_is_full() {
+    let folder = std::env::temp_dir().join(format!("forebay-full-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let disk = SimulatedDisk::new();
+    let (embedded, _) = open_in(&disk, SyncPolicy::Always, folder.clone());
+    // Two segments and more, the first of which a snapshot makes needless.
+    for _ in 0..12 {
+        assert_eq!(ask(&embedded, &format!("SET a {}", "v".repeat(4_000))), "+OK\r\n");
+    }
+    let used: u64 = disk.contents().iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    disk.set_faults(Faults { capacity: Some(used), ..Faults::default() });
+    let mut refused = String::new();
+    for _ in 0..12 {
+        refused = ask(&embedded, &format!("SET a {}", "w".repeat(4_000)));
+    }
+    assert!(refused.starts_with("-MISCONF"), "{refused}");
+    embedded.rewrite_log().unwrap();
+    embedded.sweep();
+    assert_eq!(embedded.log_report().unwrap().failure, None);
+    assert_eq!(ask(&embedded, "SET a 3"), "+OK\r\n");
+    drop(embedded);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn who_waits_for_the_disk_waits_together_with_others() {
+    let disk = SimulatedDisk::new();
+    let (embedded, _) = open(&disk, SyncPolicy::Always);
+    ask(&embedded, "SET first 1");
+    let log = embedded.log.as_ref().unwrap();
+    let (syncs, held) = (disk.counts().syncs, locked(&log.log));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let embedded = &embedded;
+            scope.spawn(move || assert_eq!(ask(embedded, &format!("INCR n{thread}")), ":1\r\n"));
+        }
+        // All have run their requests, and none has its reply.
+        while embedded.runtime().keyspace().key_count(base::DatabaseIndex(0)) < 5 {
+            std::thread::yield_now();
+        }
+        drop(held);
+    });
+    assert_eq!(disk.counts().syncs, syncs + 1);
 }
 
 #[test]

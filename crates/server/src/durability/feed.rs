@@ -23,10 +23,11 @@ use runtime::Groups;
 use wal::Storage;
 
 use super::Durability;
-use super::history::{Needs, earlier_snapshots, snapshot_name};
+use super::history::Needs;
 use crate::config::options::Settings;
 use crate::mailbox::{Mailbox, Message};
 use crate::server_state::ServerState;
+use runtime::{earlier_snapshots, snapshot_name};
 
 /// How many files readers of the log keep open at most.
 pub const FEED_DESCRIPTORS: usize = cursor::CURSORS_MAX + answering::HOLDERS_MAX;

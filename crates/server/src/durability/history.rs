@@ -10,15 +10,13 @@ use std::time::Duration;
 
 use base::UnixMs;
 use effects::RecordHeader;
-use runtime::{EARLIER_PREFIX as PREFIX, EARLIER_SUFFIX as SUFFIX, SNAPSHOT_NAME};
+use runtime::{SNAPSHOT_NAME, earlier_snapshots, snapshot_name};
 use wal::{SegmentStart, Storage};
 
 use crate::config::options::Settings;
 
 /// The bytes of a record that tell its time.
 const RECORD_HEADER_BYTES: usize = 64;
-/// Digits of an LSN in a name, as segments have them.
-const DIGITS: usize = 20;
 
 /// How much history is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,25 +38,6 @@ impl Retention {
     pub fn keeps_history(&self) -> bool {
         self.age.is_some() || self.bytes > 0
     }
-}
-
-/// Returns the name of the earlier snapshot that stands for `lsn`.
-pub fn snapshot_name(lsn: u64) -> String {
-    format!("{PREFIX}{lsn:0DIGITS$}{SUFFIX}")
-}
-
-/// Returns the LSNs that the earlier snapshots of `storage` stand for.
-///
-/// # Errors
-/// When the folder cannot be read.
-pub fn earlier_snapshots(storage: &dyn Storage) -> io::Result<BTreeSet<u64>> {
-    Ok(storage.list()?.iter().filter_map(|name| lsn_of_name(name)).collect())
-}
-
-fn lsn_of_name(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
-    let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_number)
 }
 
 /// Returns when the first record of a segment happened; none where it has none.

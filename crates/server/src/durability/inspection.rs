@@ -14,8 +14,8 @@ use rdb::file::{FileReader, Item, LSN_FIELD};
 use runtime::{Environment, GROUPS_NAME, Groups, SNAPSHOT_NAME};
 use wal::{Directory, LogError, Reader, Storage, Writer, WriterOptions};
 
-use super::history::{earlier_snapshots, snapshot_name};
 use super::restore::{NO_LSN, lsn_of_field};
+use runtime::{earlier_snapshots, snapshot_name};
 
 /// What is read of a snapshot at once.
 const READ_BYTES: usize = 256 << 10;

@@ -8,16 +8,13 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use base::Lsn;
-use effects::{Consumer, SharedRecords, WriteRefusal};
-use wal::{LogFile, Preparation, Storage, WriteError, Writer};
+use effects::WriteRefusal;
+use runtime::{RecordLog, SYNC_INTERVAL, SyncPolicy};
+use wal::{LogFile, Preparation, WriteError, Writer};
 
-use super::{
-    LOOK_INTERVAL, OpenLog, PROMPT_BYTES, RunningLog, SyncPolicy, UNWRITTEN_BYTES_MAX, refuse,
-};
+use super::{LOOK_INTERVAL, PROMPT_BYTES, RunningLog, UNWRITTEN_BYTES_MAX};
 use crate::server_state::ServerState;
 
-/// The most bytes of records in one frame, but for a record that is longer.
-const FRAME_BYTES_MAX: usize = 8 << 20;
 /// How often a full disk is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Looks without any record behind which the thread sleeps until it is woken.
@@ -25,8 +22,6 @@ const QUIET_LOOKS: u32 = 2;
 /// When the next segment is prepared once more after that has failed: on a full disk each attempt
 /// takes what writes need.
 const SPARE_RETRY_INTERVAL: Duration = Duration::from_secs(60);
-/// How often the log is made durable under `everysec`.
-const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The log thread's own state.
 pub struct LogThread {
@@ -36,14 +31,7 @@ pub struct LogThread {
 
 /// A log that is written.
 struct Log {
-    storage: Arc<dyn Storage>,
-    _lock: wal::Lock,
-    /// None once it has failed.
-    writer: Option<Writer>,
-    consumer: Consumer,
-    /// Records that are to be written.
-    records: SharedRecords,
-    synced_at: Duration,
+    log: RecordLog,
     quiet_looks: u32,
     spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
     /// Until when none is prepared.
@@ -104,24 +92,22 @@ impl LogThread {
 
 impl Log {
     fn new(RunningLog { log, consumer }: RunningLog) -> Log {
-        let OpenLog { storage, lock, writer, .. } = log;
         Log {
-            storage,
-            _lock: lock,
-            writer: Some(writer),
-            consumer,
-            records: SharedRecords::default(),
-            synced_at: sys::clock::monotonic(),
+            log: RecordLog::new(log, consumer, sys::clock::monotonic()),
             quiet_looks: 0,
             spare: None,
             spare_pause_end: Duration::ZERO,
         }
     }
 
+    fn writer(&self) -> &Writer {
+        self.log.writer().expect("it has not failed")
+    }
+
     /// Writes what there is and makes it durable where it is time; returns how long nothing is to
     /// be done, for ever if none.
     fn step(&mut self, shared: &ServerState) -> Option<Duration> {
-        self.writer.as_ref()?;
+        self.log.writer()?;
         let policy = shared.settings().persistence.sync_policy;
         let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
         let written = self.write(policy == SyncPolicy::Always || is_wanted, shared);
@@ -153,9 +139,9 @@ impl Log {
     /// Writes a frame of what there is, and further ones where all of it is wanted; returns whether
     /// there was anything.
     fn write(&mut self, is_all_wanted: bool, shared: &ServerState) -> Result<bool, WriteError> {
-        let end = self.consumer.latest();
+        let end = self.log.consumer().latest();
         let had_records = self.write_frame(shared)?;
-        while is_all_wanted && self.consumer.position() < end {
+        while is_all_wanted && self.log.consumer().position() < end {
             self.write_frame(shared)?;
         }
         Ok(had_records)
@@ -163,31 +149,24 @@ impl Log {
 
     /// Writes a frame of what there is; returns whether there was anything.
     fn write_frame(&mut self, shared: &ServerState) -> Result<bool, WriteError> {
-        if self.records.is_empty() {
-            let taken = self.consumer.share(FRAME_BYTES_MAX, &mut self.records);
-            taken.expect("records are kept for a consumer that is waited for");
-        }
-        if self.records.is_empty() {
+        let appended = self.log.write_frame();
+        if matches!(appended, Ok(None)) {
             return Ok(false);
         }
-        let writer = self.writer.as_mut().expect("it has not failed");
-        let appended = writer.append_pieces(self.records.pieces());
         let progress = &shared.durability.progress;
         let is_full = matches!(appended, Err(WriteError::Full(_)));
         if progress.is_full.swap(is_full, Ordering::Relaxed) != is_full {
             match &appended {
                 Err(error) => tracing::warn!(%error, "Error writing to the AOF file"),
-                Ok(()) => {
+                Ok(_) => {
                     tracing::warn!("AOF write error looks solved. The server can write again.")
                 }
             }
-            refuse(&shared.runtime, WriteRefusal::DiskFull, is_full);
+            shared.keyspace().admission().set(WriteRefusal::DiskFull, is_full);
         }
-        appended?;
+        let Some(bytes) = appended? else { return Ok(false) };
         progress.frames.fetch_add(1, Ordering::Relaxed);
-        let frame_bytes = wal::frame_bytes(self.records.byte_count());
-        progress.file_bytes.fetch_add(frame_bytes, Ordering::Relaxed);
-        self.consumer.be_done(&mut self.records);
+        progress.file_bytes.fetch_add(wal::frame_bytes(bytes), Ordering::Relaxed);
         Ok(true)
     }
 
@@ -197,33 +176,21 @@ impl Log {
         is_wanted: bool,
         shared: &ServerState,
     ) -> Result<(), WriteError> {
-        let writer = self.writer.as_mut().expect("it has not failed");
-        if writer.durable_lsn() == writer.lsn() {
-            return Ok(());
-        }
         let begun = sys::clock::monotonic();
-        let is_due = match policy {
-            SyncPolicy::Always => true,
-            SyncPolicy::EverySecond => begun - self.synced_at >= SYNC_INTERVAL,
-            SyncPolicy::Never => false,
-        };
-        if !is_due && !is_wanted {
+        if !is_wanted && !self.log.is_sync_due(policy, begun) || !self.log.sync(begun)? {
             return Ok(());
         }
-        writer.sync()?;
-        let ended = sys::clock::monotonic();
         let progress = &shared.durability.progress;
         progress.syncs.fetch_add(1, Ordering::Relaxed);
-        if ended - begun > SYNC_INTERVAL {
+        if sys::clock::monotonic() - begun > SYNC_INTERVAL {
             progress.delayed_syncs.fetch_add(1, Ordering::Relaxed);
         }
-        self.synced_at = begun;
         Ok(())
     }
 
     /// Tells all who wait how far the log has come.
     fn publish(&self, policy: SyncPolicy, shared: &ServerState) {
-        let writer = self.writer.as_ref().expect("it has not failed");
+        let writer = self.writer();
         let progress = &shared.durability.progress;
         progress.written.store(writer.lsn(), Ordering::SeqCst);
         progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
@@ -235,8 +202,7 @@ impl Log {
         shared.release_replies(Some(Lsn(released)));
     }
 
-    /// Never writes again: nobody knows what of the last bytes is on the disk. Replies that wait
-    /// will never leave; who waits for them is told by the end of the connection that what was
+    /// Never writes again. Replies that wait will never leave; who waits for them is told by the end of the connection that what was
     /// asked may have happened or not.
     fn fail(&mut self, error: &std::io::Error, shared: &ServerState) {
         tracing::error!(
@@ -244,16 +210,15 @@ impl Log {
             "The append-only file cannot be written or made durable any more; no write is taken \
              until the server is started again"
         );
-        refuse(&shared.runtime, WriteRefusal::LogFailed, true);
+        shared.keyspace().admission().set(WriteRefusal::LogFailed, true);
         shared.durability.progress.has_failed.store(true, Ordering::SeqCst);
-        self.writer = None;
-        self.consumer.be_done(&mut self.records);
+        self.log.fail();
         shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
 
     /// Has the next segment prepared, by a thread that nobody waits for.
     fn keep_spare(&mut self, policy: SyncPolicy) {
-        let writer = self.writer.as_mut().expect("it has not failed");
+        let writer = self.log.writer_mut();
         if let Some(receiver) = &self.spare {
             match receiver.try_recv() {
                 Err(TryRecvError::Empty) => return,
@@ -268,7 +233,8 @@ impl Log {
             return;
         }
         let (sender, receiver) = channel();
-        let (storage, segment_bytes) = (Arc::clone(&self.storage), writer.segment_bytes());
+        let (storage, segment_bytes) =
+            (Arc::clone(self.log.storage()), self.writer().segment_bytes());
         let preparation = match policy {
             // Each write waits for a sync.
             SyncPolicy::Always => Preparation::Zeroed,
@@ -293,9 +259,9 @@ impl Log {
     }
 
     fn patience(&mut self, policy: SyncPolicy, had_records: bool) -> Option<Duration> {
-        let writer = self.writer.as_ref().expect("it has not failed");
         self.quiet_looks = if had_records { 0 } else { self.quiet_looks.saturating_add(1) };
-        let untaken = self.consumer.latest().0 - self.consumer.position().0;
+        let consumer = self.log.consumer();
+        let untaken = consumer.latest().0 - consumer.position().0;
         if untaken >= PROMPT_BYTES {
             return Some(Duration::ZERO);
         }
@@ -307,8 +273,9 @@ impl Log {
         if self.quiet_looks < QUIET_LOOKS {
             return Some(LOOK_INTERVAL);
         }
+        let writer = self.writer();
         let is_dirty = writer.durable_lsn() < writer.lsn() && policy == SyncPolicy::EverySecond;
-        let since = sys::clock::monotonic() - self.synced_at;
+        let since = sys::clock::monotonic() - self.log.synced_at();
         is_dirty.then(|| SYNC_INTERVAL.saturating_sub(since).max(LOOK_INTERVAL))
     }
 
@@ -329,20 +296,20 @@ impl Log {
         drop(self);
         shared.durability.progress.is_on.store(false, Ordering::SeqCst);
         for reason in [WriteRefusal::DiskFull, WriteRefusal::LogFailed] {
-            refuse(&shared.runtime, reason, false);
+            shared.keyspace().admission().set(reason, false);
         }
         shared.release_replies(None);
         Ok(())
     }
 
     fn finish(&mut self, shared: &ServerState) -> Result<(), WriteError> {
-        if self.writer.is_none() {
+        if self.log.writer().is_none() {
             self.end_spare();
             return Ok(());
         }
         while self.write_frame(shared)? {}
-        self.writer.as_mut().expect("it has not failed").sync()?;
-        let writer = self.writer.take().expect("it has not failed");
+        self.log.sync(sys::clock::monotonic())?;
+        let writer = self.log.take_writer();
         let progress = &shared.durability.progress;
         progress.syncs.fetch_add(1, Ordering::Relaxed);
         progress.written.store(writer.lsn(), Ordering::SeqCst);

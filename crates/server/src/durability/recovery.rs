@@ -8,18 +8,13 @@ use std::path::PathBuf;
 use base::Lsn;
 use runtime::{
     ExpiredKeys, GROUPS_NAME, LogFolder, OpenLog, ReplayObserver, Runtime, SNAPSHOT_NAME,
-    SaveProgress,
+    SaveProgress, earlier_snapshots, redis_log, snapshot_name,
 };
 use wal::Begin;
 
-use super::history::{earlier_snapshots, snapshot_name};
 use crate::config::options::Settings;
-use crate::import::append_only::manifest_in;
 use crate::loading::Loading;
 use crate::persistence::{dataset_path, load_file, save_options};
-
-/// The append-only file of Redis before 7, in the folder of the server.
-const REDIS_FILE: &str = "appendonly.aof";
 
 /// Opens the folder of the log and claims it.
 ///
@@ -29,24 +24,13 @@ pub fn open_folder(settings: &Settings) -> Result<LogFolder, String> {
     LogFolder::open(settings.daemon.directory.join(&settings.persistence.log_directory))
 }
 
-/// Returns a log of Redis that is where this server looks for its own, if there is any: the
-/// manifest of Redis 7 in the folder of the log, or the one file of Redis before.
+/// Returns a log of Redis that is where this server looks for its own, if there is any.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
+pub fn found_redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
     let directory = &settings.daemon.directory;
-    let manifest = manifest_in(&directory.join(&settings.persistence.log_directory))?;
-    let file = directory.join(REDIS_FILE);
-    Ok(manifest.or_else(|| file.exists().then_some(file)))
-}
-
-/// Returns whether there is neither a log nor a snapshot in `folder`.
-///
-/// # Errors
-/// A sentence that says why nobody knows.
-pub fn is_new(folder: &LogFolder) -> Result<bool, String> {
-    Ok(!folder.has_log()? && !folder.snapshot_path().exists())
+    redis_log(directory, &directory.join(&settings.persistence.log_directory))
 }
 
 /// Writes a snapshot of the data of `runtime`, which come from elsewhere, to `folder` and begins a

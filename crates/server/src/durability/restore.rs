@@ -17,13 +17,14 @@ use rdb::file::{FileReader, Item, LSN_FIELD};
 use runtime::{Environment, ExpiredKeys, Runtime, SNAPSHOT_NAME, SaveProgress};
 use wal::{Directory, Reader, SegmentStart, Storage};
 
-use super::history::{earlier_snapshots, first_time, segment_starts, snapshot_name};
+use super::history::{first_time, segment_starts};
 use super::moment;
 use crate::config::Config;
 use crate::config::options::Settings;
 use crate::loading::Loading;
 use crate::persistence::{load_file, save_options};
 use crate::server_state::instance_options;
+use runtime::{earlier_snapshots, snapshot_name};
 
 /// What is told of it on the command line.
 pub const USAGE: &str = "\

@@ -132,8 +132,8 @@ fn missing_segment_is_a_refusal_and_what_comes_before_it_is_not() {
     let retention = Retention { age: None, bytes: 1 << 40 };
     let digests = live(&place, &retention, &mut Prng::new(8));
     let storage = place.storage();
-    for lsn in history::earlier_snapshots(&*storage).unwrap() {
-        storage.remove(&history::snapshot_name(lsn)).unwrap();
+    for lsn in runtime::earlier_snapshots(&*storage).unwrap() {
+        storage.remove(&runtime::snapshot_name(lsn)).unwrap();
     }
     let _ = fs::remove_file(place.0.join(SNAPSHOT_NAME));
     let starts = segment_starts(&*storage).unwrap();

@@ -149,21 +149,6 @@ impl<R: Read> AppendOnlyReader<R> {
     }
 }
 
-/// Returns the manifest in `folder`, if there is one.
-pub fn manifest_in(folder: &Path) -> io::Result<Option<PathBuf>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        entries => entries?,
-    };
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "manifest") {
-            return Ok(Some(path));
-        }
-    }
-    Ok(None)
-}
-
 /// Returns the files that the manifest at `path` names, the base first, without those that are
 /// history.
 pub fn files_of_manifest(path: &Path) -> io::Result<Vec<PathBuf>> {
