@@ -34,6 +34,21 @@ async fn connect(url: &str) -> AsyncClient {
 }
 
 #[test]
+fn created_values_of_some_size_stay_where_they_are_once_many_were_sent() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let mut socket = server.unix();
+    run(async {
+        let client = connect(&urls(&server, "")[0]).await;
+        for number in 0..130 {
+            let key = format!("key {number}");
+            let creation = client.create(key.as_bytes(), 8 * 1024).await.unwrap();
+            creation.seal().await.unwrap();
+        }
+        assert_eq!(socket.info("shm_upload_runs"), 1, "a mebibyte of them has passed");
+    });
+}
+
+#[test]
 fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
     run(async {

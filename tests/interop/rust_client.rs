@@ -269,6 +269,28 @@ fn large_values_are_put_in_one_round_trip_each_once_there_is_memory() {
 }
 
 #[test]
+fn created_values_of_some_size_stay_where_they_are_once_many_were_sent() {
+    const LENGTH: usize = 8 * 1024;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let mut socket = server.unix();
+    let client = connect(&urls(&server, "")[0]);
+    let create = |key: &str| {
+        let mut creation = client.create(key.as_bytes(), LENGTH).unwrap();
+        creation.fill(7);
+        creation.seal().unwrap();
+    };
+    create("first");
+    assert_eq!(socket.info("shm_upload_runs"), 0, "memory would be too much for one");
+    (0..130).for_each(|number| create(&format!("key {number}")));
+    assert_eq!(socket.info("shm_upload_runs"), 1, "a mebibyte of them has passed");
+    assert_eq!(client.get(b"key 129").unwrap().as_deref(), Some(&[7; LENGTH][..]));
+    // A large one has memory made at once.
+    let other = connect(&urls(&server, "")[0]);
+    other.create(b"large", 100_000).unwrap().seal().unwrap();
+    assert_eq!(socket.info("shm_upload_runs"), 2);
+}
+
+#[test]
 fn creations_that_come_to_nothing_leave_no_memory_taken() {
     const LENGTH: usize = 40_000;
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();

@@ -53,8 +53,8 @@ fn unique_numbers_change_with_each_protocol() {
     }
 }
 
-/// Runs `before` and starts the server again on what it has left, with a file of the dataset and with
-/// a log by turns; then runs `after` with what `before` has returned.
+/// Runs `before` and starts the server again on what it has left, with a file of the dataset and
+/// with a log by turns; then runs `after` with what `before` has returned.
 fn over_a_restart<R>(before: impl Fn(&mut Wire) -> R, after: impl Fn(&Server, &mut Wire, R)) {
     for keeps_log in [false, true] {
         let folder = harness::TempFolder::new();

@@ -29,7 +29,7 @@ use crate::options::{SetOptions, set_request};
 use crate::server_memory::{Lookup, ServerMemory};
 use crate::session_uploads::Mode;
 use crate::shm_session::ShmSession;
-use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
+use crate::upload_buffers::Upload;
 use crate::value_view::View;
 
 /// Connections of waits that are kept for the next ones.
@@ -215,7 +215,7 @@ impl AsyncClient {
 
     /// Returns room to write a value to; `None` where it is to be sent.
     async fn upload(&self, length: usize, mode: Mode) -> Result<Option<Upload>, ClientError> {
-        if length < UPLOAD_BYTES_MIN {
+        if length < mode.upload_bytes_min() {
             return Ok(None);
         }
         let Some(session) = self.shared().await?.session() else { return Ok(None) };

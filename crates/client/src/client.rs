@@ -25,7 +25,7 @@ use crate::options::{SetOptions, set_request};
 use crate::server_memory::{Lookup, ServerMemory};
 use crate::session_uploads::Mode;
 use crate::thread_connections::ThreadConnections;
-use crate::upload_buffers::{POSTED_UPLOAD_BYTES_MIN, UPLOAD_BYTES_MIN, Upload};
+use crate::upload_buffers::Upload;
 use crate::value_view::View;
 
 /// How often `take` looks at a value that others take and put all the time, before it asks the
@@ -203,10 +203,8 @@ impl Client {
 
     /// Returns room to write a value to; `None` where it is to be sent.
     fn upload(&self, length: usize, mode: Mode) -> Result<Option<Upload>, ClientError> {
-        let is_adopted = mode == Mode::Adopt;
-        let bytes_min = if is_adopted { POSTED_UPLOAD_BYTES_MIN } else { UPLOAD_BYTES_MIN };
         match self.inner.memory.address.place {
-            Place::SharedMemory(_) if length >= bytes_min => {
+            Place::SharedMemory(_) if length >= mode.upload_bytes_min() => {
                 self.with_connection(|connection| connection.upload(length, mode))
             }
             Place::SharedMemory(_) | Place::Unix(_) | Place::Tcp(..) => Ok(None),

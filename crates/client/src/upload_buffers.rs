@@ -15,10 +15,10 @@ use crate::shm_session::ShmSession;
 /// Values of this size and more are written to upload memory, below it they are sent: a value of 16
 /// KiB passes through a lane about as fast, one of 64 KiB takes nearly twice as long. Measured in
 /// bench/results/2026-11-22-061501-local.json, the rows "SET", "lane" and "put copy".
-pub const UPLOAD_BYTES_MIN: usize = 32 * 1024;
+const UPLOAD_BYTES_MIN: usize = 32 * 1024;
 /// From here on values are written to upload memory that are to stay where they are: what is sent
 /// passes from processor to processor twice, what stays only when it is read.
-pub const POSTED_UPLOAD_BYTES_MIN: usize = 8 * 1024;
+const ADOPTED_UPLOAD_BYTES_MIN: usize = 8 * 1024;
 /// So many bytes of such values are put by SET before memory is made for them. That is whole
 /// segments, up to 64 MiB each, which the server and this process touch, and which count in full
 /// towards the server's limit: too much for a client that puts a few.
@@ -30,6 +30,17 @@ const BYTES_UNTIL_EXTEND_RETRY: u64 = 64 << 20;
 const SPARES_MAX: usize = 8;
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
+
+impl Mode {
+    /// Returns the least bytes of a value that is written to upload memory, so that this becomes of
+    /// it: what is shorter is sent.
+    pub const fn upload_bytes_min(self) -> usize {
+        match self {
+            Mode::Copy | Mode::Copied => UPLOAD_BYTES_MIN,
+            Mode::Adopt => ADOPTED_UPLOAD_BYTES_MIN,
+        }
+    }
+}
 
 /// The upload buffers of one session.
 pub struct UploadBuffers {

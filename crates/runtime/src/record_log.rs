@@ -28,7 +28,8 @@ pub struct RecordLog {
 }
 
 impl RecordLog {
-    /// Returns what writes the changes that `consumer` reads to `log`, at `now` by the steady clock.
+    /// Returns what writes the changes that `consumer` reads to `log`; it is `now` by the steady
+    /// clock.
     ///
     /// # Panics
     /// When the log does not go on where the changes begin.

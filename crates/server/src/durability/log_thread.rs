@@ -202,8 +202,8 @@ impl Log {
         shared.release_replies(Some(Lsn(released)));
     }
 
-    /// Never writes again. Replies that wait will never leave; who waits for them is told by the end of the connection that what was
-    /// asked may have happened or not.
+    /// Never writes again. Replies that wait will never leave; who waits for them is told by the
+    /// end of the connection that what was asked may have happened or not.
     fn fail(&mut self, error: &std::io::Error, shared: &ServerState) {
         tracing::error!(
             %error,
