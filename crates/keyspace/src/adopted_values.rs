@@ -10,7 +10,7 @@
 //! it is made under the guard.
 
 use arena::{
-    ADOPTED_BYTES_MIN, Claim, Encoding, EntryId, HeldUpload, NeedRoom, ReservedBlock, Source,
+    ADOPTED_BYTES_MIN, Claim, Cost, Encoding, EntryId, HeldUpload, NeedRoom, ReservedBlock, Source,
     Uploaded,
 };
 use base::Key;
@@ -150,9 +150,14 @@ impl KeyWriter<'_> {
     ) -> Result<(), NeedRoom> {
         let found = self.live(key);
         let at = self.expiry_after(found, expiry);
+        let cost = match expiry {
+            Expiry::Keep => self.cost_at(found),
+            Expiry::Clear | Expiry::At(_) => Cost::ONE,
+        };
         // Too long for an integer or a short string.
         let value = self.new_value(key, found, &[], Encoding::Raw, at);
         self.put_from(key, found, Source::Uploaded(uploaded), &value)?;
+        self.give_large(key, cost);
         // What the sink is told is what was stored, not what the client may have written since.
         let told = match self.shard.sink.is_some() {
             true => self.stored_bytes(key),

@@ -79,10 +79,17 @@ impl KeyWriter<'_> {
             return self.put_from(key, found, Source::Costed(cost, &[]), &value);
         };
         self.link(key, found, block, &value)?;
-        let table = &mut self.part().table;
-        let id = table.find(key.hash, key.bytes).expect("it was stored just now");
-        table.set_large_cost(id, cost);
+        self.give_large(key, cost);
         Ok(())
+    }
+
+    /// Makes the entry of `key`, which is large and was stored just now without a cost, know this.
+    pub(crate) fn give_large(&mut self, key: &Key<'_>, cost: Cost) {
+        if cost != Cost::ONE {
+            let table = &mut self.part().table;
+            let id = table.find(key.hash, key.bytes).expect("it was stored just now");
+            table.set_large_cost(id, cost);
+        }
     }
 
     /// Tells the sink of a SET with a cost, as the request that it is.
@@ -99,7 +106,8 @@ impl KeyWriter<'_> {
         self.changed_by(key, true, (EventClass::String, "SET"), arguments);
     }
 
-    fn cost_at(&self, found: Option<EntryId>) -> Cost {
+    /// Returns what the entry at `found` costs.
+    pub(crate) fn cost_at(&self, found: Option<EntryId>) -> Cost {
         let part = self.shard.database(self.database);
         found.zip(part).map_or(Cost::ONE, |(id, part)| part.table.entry(id).cost())
     }

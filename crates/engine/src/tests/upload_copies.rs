@@ -157,6 +157,28 @@ fn leases_need_no_room_to_own_what_lies_in_upload_memory() {
 }
 
 #[test]
+fn upload_that_keeps_the_time_to_live_keeps_the_cost_and_others_drop_it() {
+    for (mode, length) in [("COPY", 9), ("COPY", 5_000), ("COPY", 50_000), ("ADOPT", 5_000)] {
+        for is_heard in [false, true] {
+            let (engine, host) = (engine(), TestHost::default());
+            let sink = is_heard.then(|| recording_of(engine.keyspace()));
+            let mut client = Client::new(&engine, &host);
+            client.check("SET key x PX 100000 COST 8", "+OK");
+            assert_eq!(client.commit(length, &format!("{mode} key KEEPTTL")), "+OK");
+            client.check("OBJECT COST key", ":8");
+            client.check("SETRANGE key 0 x", &format!(":{length}"));
+            client.check("OBJECT COST key", ":8");
+            if let Some(sink) = sink {
+                let copy = Engine::new(replayed(&sink));
+                Client::new(&copy, &host).check("OBJECT COST key", ":8");
+            }
+            assert_eq!(client.commit(length, &format!("{mode} key")), "+OK");
+            client.check("OBJECT COST key", ":1");
+        }
+    }
+}
+
+#[test]
 fn long_copies_have_the_replies_and_effects_of_set() {
     const SHORT: u64 = 50_000;
     check_histories(20, |seed| {
