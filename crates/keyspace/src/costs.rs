@@ -93,7 +93,7 @@ impl KeyWriter<'_> {
     }
 
     /// Tells the sink of a SET with a cost, as the request that it is.
-    fn tell_costed(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry, cost: Cost) {
+    pub(crate) fn tell_costed(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry, cost: Cost) {
         let numbers = [cost.number(), if let Expiry::At(at) = expiry { at.0 as u64 } else { 0 }];
         let [number, at] = numbers.map(IntegerText::unsigned);
         let time: &[&[u8]] = match expiry {

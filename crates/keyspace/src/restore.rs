@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use arena::{AccessMark, Cost, Encoding, EntryId, NeedRoom, NewValue, Source, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding, Rules};
-use effects::{Cause, Effect, EventClass, LastUse, StoredForm};
+use effects::{Cause, Effect, EventClass, Expiry, LastUse, StoredForm};
 use rdb::{DecodeError, DecodeOptions, PayloadError, Stored, Value};
 
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
@@ -99,8 +99,8 @@ impl WriteView<'_> {
     }
 
     /// Makes `key`, where it is not there, hold the value that `bytes` are, a payload without its
-    /// footer, in the form that the options of the collections say: as it stands in a file. Returns
-    /// whether it was not there.
+    /// footer, in the form that the options of the collections say: as it stands in a file. Only a
+    /// string has a `cost`. Returns whether the key was not there.
     ///
     /// # Errors
     /// [`RestoreError`], and nothing has changed.
@@ -114,8 +114,12 @@ impl WriteView<'_> {
         cost: Cost,
     ) -> Result<bool, RestoreError> {
         let mut restored = self.read_value(key, bytes, u64::MAX, None)?;
-        restored.cost = cost;
-        if self.writer(key).shard.sink.is_some() {
+        restored.cost = match (&restored.value, expires_at) {
+            // A SET, by which the sink is told of a cost, has no time before that of Unix.
+            (Value::String(_), Some(UnixMs(..=0))) | (Value::Collection(_), _) => Cost::ONE,
+            (Value::String(_), _) => cost,
+        };
+        if restored.cost == Cost::ONE && self.writer(key).shard.sink.is_some() {
             let mut payload = bytes.to_vec();
             rdb::seal_newest(&mut payload);
             restored.payload = Cow::Owned(payload);
@@ -232,6 +236,13 @@ impl KeyWriter<'_> {
                     None => put(self)?,
                     // The request brings fewer bytes than are stored.
                     Some(_) => self.bounded(put)?,
+                }
+                if cost != Cost::ONE {
+                    // The effect of a RESTORE has no place for it. This one has none for the last
+                    // use: where it is applied the value counts as used then.
+                    let expiry = expires_at.map_or(Expiry::Clear, Expiry::At);
+                    self.tell_costed(key, &bytes, expiry, cost);
+                    return Ok(());
                 }
             }
             Value::Collection(collection) => {

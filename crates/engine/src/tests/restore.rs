@@ -3,7 +3,7 @@
 use effects::{
     Change, Effect, EventClass, LastUse, Record, RecordView, StoredForm, keyspace_events,
 };
-use keyspace::Object;
+use keyspace::{Cost, Object};
 
 use super::*;
 use crate::ApplyError;
@@ -281,4 +281,36 @@ fn an_effect_that_is_no_value_is_a_misfit() {
     assert_eq!(copy.counts(DatabaseIndex(0)).keys, 0);
     assert_eq!(apply(&payload, StoredForm::Raw), Ok(()));
     assert_eq!(encodings(&copy).into_values().collect::<Vec<_>>(), ["raw"]);
+}
+
+#[test]
+fn a_value_of_a_file_has_its_cost_where_effects_are_applied_too() {
+    let later = UnixMs(NOW.0 + 1000);
+    for (length, expires_at, cost_expected) in [
+        (3, None, 8),
+        (300, Some(later), 8),
+        (50_000, Some(later), 8),
+        // An effect has no cost with a time before that of Unix.
+        (3, Some(UnixMs(-5)), 1),
+    ] {
+        let original = keyspace(8);
+        let sink = recording_of(&original);
+        let (value, mut payload) = ("v".repeat(length), Vec::new());
+        rdb::encode(rdb::Stored::String(value.as_bytes()), &mut payload);
+        let bytes = rdb::open(&payload).unwrap();
+        let key = original.hasher().key(b"k");
+        let last_use = LastUse::Ago { seconds: 7 };
+        let mut guard = original.lock(key.shard);
+        let mut view = guard.write(DatabaseIndex(0), NOW);
+        let loaded = view.load(&key, bytes, expires_at, 500, last_use, Cost::of(8).unwrap());
+        assert_eq!(loaded, Ok(true));
+        drop(guard);
+        let copy = replayed(&sink);
+        assert_same_data(&copy, &original);
+        for keyspace in [original, copy] {
+            let guard = keyspace.lock(key.shard);
+            let entry = guard.read(DatabaseIndex(0), UnixMs(i64::MIN)).inspect(&key).unwrap();
+            assert_eq!(entry.cost().number(), cost_expected, "{length} bytes");
+        }
+    }
 }
