@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use arena::Cost;
 use base::prng::mix;
 use base::{DatabaseIndex, SecretHasher};
 use collections::{CollectionView, Direction, Element, Log, Stream, StreamId};
@@ -11,7 +12,7 @@ use crate::object::{Content, Object};
 /// A fixed seed: digests of different processes can be compared.
 const SEEDS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
 
-/// The sum over all entries of a 128-bit hash of database, key, type, value, expiry and grace.
+/// The sum over all entries of a 128-bit hash of database, key, type, value, expiry, grace and cost.
 /// Encodings and access times do not count. Resists accidents, not adversaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetDigest(u128);
@@ -46,9 +47,14 @@ fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
         expiry.map_or(0, |at| at.0 as u64),
     ];
     let state = words.into_iter().fold(seed, |state, word| mix(state ^ word));
-    match object.grace().ms() {
+    let state = match object.grace().ms() {
         0 => state,
         grace_ms => mix(state ^ grace_ms),
+    };
+    match object.cost() {
+        Cost::ONE => state,
+        // Another word than a grace of the same number would be.
+        cost => mix(state ^ !cost.number()),
     }
 }
 

@@ -10,7 +10,7 @@ use collections::Limits;
 use command::generate::{Draw, Generator, Profile};
 use command::{Flags, rows};
 use effects::{Arguments, Change, Effect, EventClass, RecordBuilder, RecordView};
-use keyspace::{Expiry, SweepContext, WriteView};
+use keyspace::{Cost, Expiry, SweepContext, WriteView};
 use resp::OwnedRequest;
 
 use super::*;
@@ -120,7 +120,7 @@ fn change(
     value: &[u8],
 ) -> Result<(), keyspace::NeedRoom> {
     let at = UnixMs(view.now().0 + (kind >> 32) as i64 % 200 - 20);
-    match kind % 12 {
+    match kind % 13 {
         0 | 1 => view.set(key, value, Expiry::Clear),
         2 => view.set(key, value, Expiry::Keep),
         3 => view.set(key, value, Expiry::At(at)),
@@ -134,6 +134,10 @@ fn change(
         8 => {
             view.remove(key);
             Ok(())
+        }
+        12 => {
+            let cost = Cost::of(1 + (kind >> 40) % Cost::MAX).expect("it is one");
+            view.set_costed(key, value, Expiry::Keep, cost)
         }
         _ => view.set_text(key, b"12", Expiry::Keep),
     }

@@ -1,14 +1,16 @@
 //! DUMP and RESTORE, and the effect that makes a key what it is.
 
 use effects::{
-    Change, Effect, EventClass, LastUse, Record, RecordView, StoredForm, keyspace_events,
+    Arguments, Change, Effect, EventClass, LastUse, Record, RecordBuilder, RecordView, StoredForm,
+    keyspace_events,
 };
-use keyspace::{Cost, Object};
+use keyspace::{Content, Cost, Object};
 
 use super::*;
 use crate::ApplyError;
 
-/// Returns an empty keyspace to which every key of `original` was carried as one effect each.
+/// Returns an empty keyspace to which every key of `original` was carried as one effect each, and
+/// its cost and its grace as one more.
 pub(super) fn carried_over(original: &Keyspace) -> Keyspace {
     let (copy, mut applier) = (keyspace(8), Applier::new());
     for database in original.databases() {
@@ -19,6 +21,9 @@ pub(super) fn carried_over(original: &Keyspace) -> Keyspace {
             let change = Change::new(database, EventClass::Generic, effect);
             Record::one(NOW, &change).encode(Lsn(0), &mut bytes);
             records.push(bytes);
+            if object.cost() != Cost::ONE {
+                records.push(costed(database, &object));
+            }
             if let Some(at) = object.expiry() {
                 let (effect, mut bytes) = (stale_expiry(&object, at), Vec::new());
                 let change = Change::new(database, EventClass::Generic, effect);
@@ -31,6 +36,26 @@ pub(super) fn carried_over(original: &Keyspace) -> Keyspace {
         }
     }
     copy
+}
+
+/// Returns the record that gives `object`, a string, its cost, stored as it is.
+fn costed(database: DatabaseIndex, object: &Object<'_>) -> Vec<u8> {
+    let (cost, content) = (object.cost().number().to_string(), object.content());
+    let Content::String(value) = &content else { panic!("only a string has a cost") };
+    let arguments = [&value[..], b"KEEPTTL", b"COST", cost.as_bytes()];
+    let (key, arguments) = (object.key(), Arguments::Slices(&arguments));
+    let effect = Effect::Command { name: "SET", key, arguments };
+    let mut builder = RecordBuilder::default();
+    let mut add = |effect| builder.add(NOW, &Change::new(database, EventClass::String, effect));
+    add(effect);
+    match object.form() {
+        StoredForm::Embstr => add(Effect::MakeText { key }),
+        StoredForm::Raw => add(Effect::SetRange { key, offset: 0, bytes: &value[..1] }),
+        _ => {}
+    }
+    let mut bytes = Vec::new();
+    builder.finish().expect("it has a change").encode(Lsn(0), &mut bytes);
+    bytes
 }
 
 /// Returns the effect that gives `object`, which expires at `at`, its grace.

@@ -199,9 +199,16 @@ fn long_copies_have_the_replies_and_effects_of_set() {
             let parts = &parts[..random.below(4) as usize];
             let request = format!("{mode} {key}{options}");
             assert_eq!(copying.commit_copied(SHORT, &request, parts), expected, "{seed} {parts:?}");
-            let other =
-                ["DEL a", "LPUSH b x", "APPEND a x", "RENAME b a", "EXPIRE a 100", "SET b x"]
-                    [random.below(6) as usize];
+            let others = [
+                "DEL a",
+                "LPUSH b x",
+                "APPEND a x",
+                "RENAME b a",
+                "EXPIRE a 100",
+                "SET b x",
+                "SET a x COST 9",
+            ];
+            let other = random.pick(&others);
             assert_eq!(plain.run(other), copying.run(other), "{seed}");
             assert_eq!(copying.engine.keyspace().arena().reserved_bytes(), 0, "{seed}");
         }

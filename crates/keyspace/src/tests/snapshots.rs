@@ -96,8 +96,8 @@ impl File {
                     let mut guard = fixture.keyspace.lock(key.shard);
                     let mut view = guard.write(database, UnixMs(0));
                     assert!(!view.contains(&key), "each key is there once");
-                    view.load(&key, entry.value, entry.expires_at, 0, LastUse::Now, Cost::ONE)
-                        .unwrap();
+                    let cost = entry.cost.and_then(Cost::of).unwrap_or(Cost::ONE);
+                    view.load(&key, entry.value, entry.expires_at, 0, LastUse::Now, cost).unwrap();
                 }
                 _ => {}
             }
@@ -135,8 +135,12 @@ fn change(keyspace: &Keyspace, random: &mut Prng) {
     let length = [3, 3, 30, 300, 6_000][random.below(5) as usize];
     let text = format!("{}{}", random.next(), "v".repeat(length));
     let value = text.as_bytes();
-    with_view(keyspace, names, database, |view, [key, other]| match random.below(12) {
+    with_view(keyspace, names, database, |view, [key, other]| match random.below(13) {
         0..3 => view.set(key, value, crate::Expiry::Clear).unwrap(),
+        12 => {
+            let cost = Cost::of(1 + random.below(Cost::MAX)).unwrap();
+            view.set_costed(key, value, crate::Expiry::Keep, cost).unwrap();
+        }
         3 => view.set(key, value, crate::Expiry::At(later(random.below(100) as i64))).unwrap(),
         4 => drop(view.remove(key)),
         5 => drop(view.rename(key, other)),
