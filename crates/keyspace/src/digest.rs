@@ -12,8 +12,8 @@ use crate::object::{Content, Object};
 /// A fixed seed: digests of different processes can be compared.
 const SEEDS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
 
-/// The sum over all entries of a 128-bit hash of database, key, type, value, expiry, grace and cost.
-/// Encodings and access times do not count. Resists accidents, not adversaries.
+/// The sum over all entries of a 128-bit hash of database, key, type, value, expiry, grace and
+/// cost. Encodings and access times do not count. Resists accidents, not adversaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetDigest(u128);
 

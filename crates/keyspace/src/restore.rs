@@ -62,8 +62,9 @@ impl<'a> Object<'a> {
     }
 
     /// Returns the effect that makes the key what it is now: its value, how that is stored, and
-    /// when it expires; not when it was used, its grace or its cost. Whoever applies it needs nothing else. The payload is
-    /// written to `payload`, which is empty; [`rdb::encoded_bytes_max`] bounds it.
+    /// when it expires; not when it was used, its grace or its cost. Whoever applies it needs
+    /// nothing else. The payload is written to `payload`, which is empty;
+    /// [`rdb::encoded_bytes_max`] bounds it.
     pub fn restoring_effect<'e>(&self, payload: &'e mut Vec<u8>) -> Effect<'e>
     where
         'a: 'e,
