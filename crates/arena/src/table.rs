@@ -498,7 +498,7 @@ impl Table {
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
         let parts = [value.bytes, tail, &[]];
         let expiry = value.expiry;
-        self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
+        self.put_other(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
     }
 
     /// Appends `suffix` to the value, in place if the block is large enough and not pinned.
@@ -528,9 +528,7 @@ impl Table {
         encoding: Encoding,
     ) -> Result<EntryId, NeedRoom> {
         self.own(id)?;
-        let cost = self.entry(id).cost();
         if self.overwrite_in_place(id, offset, bytes, encoding) {
-            self.keep_cost(id, cost);
             return Ok(id);
         }
         // A small entry may be written over while its bytes are read, or moved by compaction: they
@@ -561,9 +559,7 @@ impl Table {
         let content = Content { header, expiry, key, parts, gap, fill: None, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
-        let id = result?;
-        self.keep_cost(id, cost);
-        Ok(id)
+        result
     }
 
     /// Sets or removes the time to live.
@@ -592,7 +588,7 @@ impl Table {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         let entry = self.entry(id);
-        let (key_length, cost) = (entry.key().len(), entry.cost());
+        let key_length = entry.key().len();
         scratch.extend_from_slice(entry.key());
         scratch.extend_from_slice(entry.value());
         let (key, value) = scratch.split_at(key_length);
@@ -600,9 +596,7 @@ impl Table {
         let content = Content { header, expiry, key, parts, gap: 0, fill: None, spare: 0 };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
-        let id = result?;
-        self.keep_cost(id, cost);
-        Ok(id)
+        result
     }
 
     /// Asks the cache for what [`Table::remove`] of the small entry at `id` changes beside the
@@ -665,8 +659,17 @@ impl Table {
         std::mem::replace(&mut self.policy, policy)
     }
 
-    /// Stores `content` as the entry at `id`: in its memory, or in new memory that takes its slot.
+    /// Stores `content` as what the entry at `id` has become: its cost stays.
     fn put(&mut self, id: EntryId, content: &Content<'_>) -> Result<EntryId, NeedRoom> {
+        let cost = self.entry(id).cost();
+        let id = self.put_other(id, content)?;
+        self.keep_cost(id, cost);
+        Ok(id)
+    }
+
+    /// Stores `content` as the entry at `id`, in place of what it was and without its cost: in its
+    /// memory, or in new memory that takes its slot.
+    fn put_other(&mut self, id: EntryId, content: &Content<'_>) -> Result<EntryId, NeedRoom> {
         let entry = self.entry(id);
         let old = entry.header();
         let position = self.volatile_position_for(id.reference, old, content.expiry);
@@ -828,6 +831,7 @@ impl Table {
             return self.overwrite_large_in_place(id, offset, bytes, encoding);
         }
         let (key_length, old) = (entry.key().len() as u64, entry.value_length());
+        let cost = entry.cost();
         let length = old.max(offset + bytes.len() as u64);
         let Some(total) = small_entry_bytes(key_length, length, header.has_ttl()) else {
             return false;
@@ -849,6 +853,7 @@ impl Table {
         }
         self.write_bytes(value + offset, bytes);
         home.end(Rule::OddWhileOverwriting);
+        self.keep_cost(id, cost);
         true
     }
 

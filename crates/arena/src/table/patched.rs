@@ -80,16 +80,14 @@ impl Table {
         let memory = self.memory.clone();
         let entry = Entry::at(&memory, id.reference);
         let (header, expiry) = (entry.header().with_encoding(encoding), entry.expiry());
-        let (mut bytes, cost) = (entry.value().to_vec(), entry.cost());
+        let mut bytes = entry.value().to_vec();
         for (offset, byte) in changes {
             bytes[*offset as usize] = *byte;
         }
         let parts = [&bytes[..], &[], &[]];
         let content =
             Content { header, expiry, key: entry.key(), parts, gap: 0, fill: None, spare: 0 };
-        let id = self.put(id, &content)?;
-        self.keep_cost(id, cost);
-        Ok(id)
+        self.put(id, &content)
     }
 
     fn write_changes_at(&self, value: u64, changes: &[(u64, u8)]) {

@@ -110,12 +110,10 @@ impl Table {
     fn own_as(&mut self, id: EntryId, length: u64, fill: Filling<'_>) -> Result<(), NeedRoom> {
         let entry = self.entry(id);
         let (header, expiry, key) = (entry.header(), entry.expiry(), entry.key().to_vec());
-        let (grace, cost) = (entry.grace(), entry.cost());
-        let (parts, fill): ([&[u8]; 3], _) = ([&[]; 3], Some(fill));
+        let (parts, fill, grace): ([&[u8]; 3], _, _) = ([&[]; 3], Some(fill), entry.grace());
         let content = Content { header, expiry, key: &key, parts, gap: length, fill, spare: 0 };
         let id = self.put(id, &content)?;
         self.set_grace(id, grace);
-        self.keep_cost(id, cost);
         Ok(())
     }
 }
