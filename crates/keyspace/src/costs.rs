@@ -1,7 +1,7 @@
 //! Strings with a cost: how much dearer than others they are to have back. It stays while the value
 //! is changed, and goes when another value is stored.
 
-use arena::{Cost, Encoding, EntryId, NeedRoom, Source};
+use arena::{Cost, Encoding, EntryId, NeedRoom, NewValue, Source};
 use base::number_text::IntegerText;
 use base::{Key, UnixMs};
 use effects::{Effect, EventClass, Expiry};
@@ -71,16 +71,27 @@ impl KeyWriter<'_> {
         expiry: Option<UnixMs>,
         cost: Cost,
     ) -> Result<(), NeedRoom> {
-        if cost == Cost::ONE {
-            return self.put(key, found, bytes, encoding, expiry);
-        }
         let value = self.new_value(key, found, bytes, encoding, expiry);
         let Some(block) = self.recorder.take_offer(bytes, key.bytes.len()) else {
-            return self.put_from(key, found, Source::Costed(cost, &[]), &value);
+            return self.put_value_at(key, found, &value, cost);
         };
         self.link(key, found, block, &value)?;
         self.give_large(key, cost);
         Ok(())
+    }
+
+    /// As [`KeyWriter::put_value`], of a value that has this `cost`.
+    pub(crate) fn put_value_at(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        value: &NewValue<'_>,
+        cost: Cost,
+    ) -> Result<(), NeedRoom> {
+        match cost {
+            Cost::ONE => self.put_value(key, found, value),
+            cost => self.put_from(key, found, Source::Costed(cost), value),
+        }
     }
 
     /// Makes the entry of `key`, which is large and was stored just now without a cost, know this.
@@ -94,21 +105,23 @@ impl KeyWriter<'_> {
 
     /// Tells the sink of a SET with a cost, as the request that it is.
     pub(crate) fn tell_costed(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry, cost: Cost) {
-        let numbers = [cost.number(), if let Expiry::At(at) = expiry { at.0 as u64 } else { 0 }];
-        let [number, at] = numbers.map(IntegerText::unsigned);
+        let at;
         let time: &[&[u8]] = match expiry {
             Expiry::Clear => &[],
             Expiry::Keep => &[b"KEEPTTL"],
-            Expiry::At(_) => &[b"PXAT", at.as_bytes()],
+            Expiry::At(time) => {
+                at = IntegerText::new(time.0);
+                &[b"PXAT", at.as_bytes()]
+            }
         };
+        let number = IntegerText::unsigned(cost.number());
         let cost = [b"COST", number.as_bytes()];
         let arguments = [value].into_iter().chain(time.iter().copied()).chain(cost);
         self.changed_by(key, true, (EventClass::String, "SET"), arguments);
     }
 
     /// Returns what the entry at `found` costs.
-    pub(crate) fn cost_at(&self, found: Option<EntryId>) -> Cost {
-        let part = self.shard.database(self.database);
-        found.zip(part).map_or(Cost::ONE, |(id, part)| part.table.entry(id).cost())
+    pub(crate) fn cost_at(&mut self, found: Option<EntryId>) -> Cost {
+        found.map_or(Cost::ONE, |id| self.part().table.entry(id).cost())
     }
 }

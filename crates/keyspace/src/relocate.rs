@@ -4,9 +4,7 @@
 //! collection; other values are copied. No client sees an intermediate state: the locks are held,
 //! and readers in other processes are kept out of both tables.
 
-use arena::{
-    AccessMark, Cost, Encoding, Entry, EntryId, HeldValue, NeedRoom, NewValue, Source, ValueType,
-};
+use arena::{AccessMark, Cost, Encoding, Entry, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 use collections::{Collection, Compact};
 use effects::{Cause, Effect, EventClass};
@@ -446,10 +444,7 @@ impl KeyWriter<'_> {
                     let stored = self.put_private(key, found, collection, &new(&[]));
                     return stored.map_err(|(need, _)| need);
                 }
-                let store = |writer: &mut Self| match *cost {
-                    Cost::ONE => writer.put_value(key, found, &new(bytes)),
-                    cost => writer.put_from(key, found, Source::Costed(cost, &[]), &new(bytes)),
-                };
+                let store = |writer: &mut Self| writer.put_value_at(key, found, &new(bytes), *cost);
                 // What it is of goes right after: only a large one could take much meanwhile.
                 match (bytes.len() as u64) < SCRATCH_BYTES_MIN {
                     true => store(self),

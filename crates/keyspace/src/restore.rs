@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use arena::{AccessMark, Cost, Encoding, EntryId, NeedRoom, NewValue, Source, ValueType};
+use arena::{AccessMark, Cost, Encoding, EntryId, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding, Rules};
 use effects::{Cause, Effect, EventClass, Expiry, LastUse, StoredForm};
@@ -229,10 +229,7 @@ impl KeyWriter<'_> {
             Value::String(bytes) => {
                 let like = new(ValueType::String, encoding_of_form(form));
                 let value = NewValue { bytes: &bytes, ..like };
-                let put = |writer: &mut Self| match cost {
-                    Cost::ONE => writer.put_value(key, found, &value),
-                    cost => writer.put_from(key, found, Source::Costed(cost, &[]), &value),
-                };
+                let put = |writer: &mut Self| writer.put_value_at(key, found, &value, cost);
                 match scratch {
                     None => put(self)?,
                     // The request brings fewer bytes than are stored.

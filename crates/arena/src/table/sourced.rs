@@ -17,8 +17,8 @@ pub enum Source<'a> {
     Reserved(&'a mut ReservedBlock),
     /// These few, behind the bytes of the value.
     Tail(&'a [u8]),
-    /// As a tail, of an entry that knows a cost.
-    Costed(Cost, &'a [u8]),
+    /// None but those of the value, of an entry that knows a cost.
+    Costed(Cost),
 }
 
 impl Table {
@@ -75,7 +75,7 @@ impl Table {
     ) -> (u64, Option<Filling<'a>>) {
         let (length, filling) = match source {
             Source::Made(length, fill) => return (*length, Some(Filling::By(*fill))),
-            Source::Tail(_) | Source::Costed(..) => return (0, None),
+            Source::Tail(_) | Source::Costed(_) => return (0, None),
             Source::Uploaded(uploaded) => {
                 assert!(!uploaded.stays || uploaded.length >= ADOPTED_BYTES_MIN, "it is large");
                 (uploaded.length, Filling::Uploaded(*uploaded))
@@ -93,14 +93,14 @@ impl Table {
 impl<'a> Source<'a> {
     fn tail(&self) -> &'a [u8] {
         match *self {
-            Source::Tail(tail) | Source::Costed(_, tail) => tail,
+            Source::Tail(tail) => tail,
             _ => &[],
         }
     }
 
     fn cost(&self) -> Cost {
-        match self {
-            Source::Costed(cost, _) => *cost,
+        match *self {
+            Source::Costed(cost) => cost,
             _ => Cost::ONE,
         }
     }

@@ -211,7 +211,7 @@ impl Pair {
         let cost = if gap == 0 { self.cost(key) } else { Cost::ONE };
         let inserted = match cost {
             Cost::ONE => self.table.insert_behind(hash, key, gap, &new),
-            cost => self.table.insert_from(hash, key, Source::Costed(cost, &[]), &new),
+            cost => self.table.insert_from(hash, key, Source::Costed(cost), &new),
         };
         let id = inserted.expect("there is room");
         bytes.splice(..0, vec![0; gap as usize]);
@@ -230,15 +230,11 @@ impl Pair {
             None => match self.cost(key) {
                 Cost::ONE => self.table.replace(id, key, &value(&bytes, expiry)),
                 cost => {
-                    let (source, text) = (Source::Costed(cost, b"tail"), value(&bytes, expiry));
-                    self.table.replace_from(id, key, source, &text)
+                    let text = value(&bytes, expiry);
+                    self.table.replace_from(id, key, Source::Costed(cost), &text)
                 }
             },
         };
-        let mut bytes = bytes;
-        if self.costs.contains_key(key) {
-            bytes.extend_from_slice(b"tail");
-        }
         let id = replaced.expect("there is room");
         self.graces.remove(key);
         assert_eq!(self.table.entry(id).value(), bytes);
