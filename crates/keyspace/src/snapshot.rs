@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arena::layout::home_bucket;
-use arena::{Cost, Entry, HeldValue, ValueType};
+use arena::{Entry, HeldValue, ValueType};
 use base::{BucketWalk, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 use collections::{Collection, Walk, WalkKind};
 use rdb::Version;
@@ -572,8 +572,7 @@ impl FiledUses {
         let counter = tracking.does_count().then(|| tracking.counter(entry.mark(), self.now));
         encoder.put_last_use(idle, counter, out);
         encoder.put_grace(entry.grace().ms(), out);
-        let cost = Some(entry.cost()).filter(|cost| *cost != Cost::ONE).map(Cost::number);
-        encoder.put_cost(cost, out);
+        encoder.put_cost(entry.cost().number(), out);
     }
 }
 

@@ -163,7 +163,7 @@ struct BatchEntry {
     idle_seconds: Option<u64>,
     expires_at: Option<UnixMs>,
     grace_ms: u64,
-    cost: Option<u64>,
+    cost: u64,
     /// The length of what an item of memcached has behind its value, where it is one.
     tail_bytes: Option<u32>,
     offset: u64,
@@ -398,7 +398,7 @@ impl Runtime {
         let offset = entry.offset;
         let made = match entry.item_tail {
             None => {
-                let cost = entry.cost.and_then(Cost::of).unwrap_or(Cost::ONE);
+                let cost = Cost::of(entry.cost).unwrap_or(Cost::ONE);
                 view.load(key, entry.value, entry.expires_at, entry.grace_ms, last_use, cost)
             }
             Some(tail) => {

@@ -96,7 +96,7 @@ impl File {
                     let mut guard = fixture.keyspace.lock(key.shard);
                     let mut view = guard.write(database, UnixMs(0));
                     assert!(!view.contains(&key), "each key is there once");
-                    let cost = entry.cost.and_then(Cost::of).unwrap_or(Cost::ONE);
+                    let cost = Cost::of(entry.cost).expect("a snapshot has written it");
                     view.load(&key, entry.value, entry.expires_at, 0, LastUse::Now, cost).unwrap();
                 }
                 _ => {}

@@ -48,8 +48,8 @@ pub struct FileEntry<'f> {
     pub expires_at: Option<UnixMs>,
     /// For how many milliseconds behind that its value may be read as a stale one.
     pub grace_ms: u64,
-    /// How much dearer than others it is to have back, where the file says so.
-    pub cost: Option<u64>,
+    /// How much dearer than others it is to have back; 1 where the file does not say.
+    pub cost: u64,
     /// For how many seconds it had not been used.
     pub idle_seconds: Option<u64>,
     /// How often it was used, as the policies have it that count.
@@ -166,7 +166,7 @@ impl<R: Read> FileReader<R> {
                         value,
                         expires_at,
                         grace_ms: grace_ms.unwrap_or(0),
-                        cost,
+                        cost: cost.unwrap_or(1),
                         idle_seconds,
                         counter,
                         item_tail,

@@ -25,6 +25,7 @@ struct SaidEntry {
     key: Vec<u8>,
     expires_at: Option<i64>,
     grace_ms: u64,
+    cost: u64,
     idle_seconds: Option<u64>,
     counter: Option<u8>,
     parts: Vec<Vec<u8>>,
@@ -52,6 +53,7 @@ fn read(bytes: &[u8]) -> Result<Said, String> {
                     key: entry.key.to_vec(),
                     expires_at: entry.expires_at.map(|at| at.0),
                     grace_ms: entry.grace_ms,
+                    cost: entry.cost,
                     idle_seconds: entry.idle_seconds,
                     counter: entry.counter,
                     parts,
@@ -88,13 +90,23 @@ fn sample(seed: u64, count: usize, form: &FileForm) -> (Vec<u8>, Said) {
         encoder.put_last_use(idle_seconds, counter, &mut out);
         let grace_ms = if random.one_in(3) { 1 + random.below(1 << 36) } else { 0 };
         encoder.put_grace(grace_ms, &mut out);
+        let cost = if random.one_in(3) { 1 + random.below(1 << 16) } else { 1 };
+        encoder.put_cost(cost, &mut out);
         let key = format!("key {index}").into_bytes();
         encoder.put(&key, expires_at, value, &mut out);
         writer.entries(DatabaseIndex(database as u8), &out).unwrap();
         let parts = if is_string { vec![text[0].clone()] } else { parts(&collection) };
         let expires_at = expires_at.map(|at| at.0);
-        let entry = SaidEntry { database, key, expires_at, grace_ms, idle_seconds, counter, parts };
-        said.entries.push(entry);
+        said.entries.push(SaidEntry {
+            database,
+            key,
+            expires_at,
+            grace_ms,
+            cost,
+            idle_seconds,
+            counter,
+            parts,
+        });
     }
     (writer.finish().unwrap(), said)
 }

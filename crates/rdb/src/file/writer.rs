@@ -229,10 +229,10 @@ impl EntryEncoder {
         }
     }
 
-    /// Appends how much dearer than others the entry that follows is to have back, where that is
-    /// known. Whoever does not know the field passes over it: Redis does.
-    pub fn put_cost(&self, cost: Option<u64>, out: &mut Vec<u8>) {
-        if let Some(cost) = cost {
+    /// Appends how much dearer than others the entry that follows is to have back, where it is at
+    /// all. Whoever does not know the field passes over it: Redis does.
+    pub fn put_cost(&self, cost: u64, out: &mut Vec<u8>) {
+        if cost > 1 {
             self.put_number(COST_FIELD, cost, out);
         }
     }
