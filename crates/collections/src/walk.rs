@@ -14,11 +14,11 @@
 //! *Not here*: hashes with fields that expire, through which nobody walks.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::collection::{Collection, CollectionView};
-use crate::stream::StreamId;
 
 /// What the parts of a walk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +56,11 @@ pub(crate) struct Keeper {
 pub(crate) struct Kept {
     /// Of a table.
     pub parts: Vec<u8>,
-    /// Of a list: listpacks by their numbers at the begin. Of a stream: by their identities.
-    packs: BTreeMap<u128, Vec<u8>>,
-    /// The listpacks are a stream's.
-    pub is_of_stream: bool,
+    /// The parts of listpacks: of a list by their numbers at the begin, of a stream by their
+    /// identities.
+    pub packs: BTreeMap<u128, Vec<u8>>,
     /// The bytes of those.
     pack_bytes: usize,
-    /// The number of the listpack that is next.
-    pub next_pack: u32,
     /// Nothing that the walk needs is left in the collection.
     pub is_whole: bool,
     /// Nobody wants the walk any more, and nothing more is kept for it.
@@ -234,18 +231,24 @@ impl Keeper {
         kept.is_given_up = !(self.growth)(grown as u64);
     }
 
-    /// Keeps listpacks, each with its number, but those that are kept already.
-    pub fn keep_packs<'p>(&self, packs: impl Iterator<Item = (u128, &'p [u8])>) {
-        let mut kept = self.kept();
+    /// Keeps the parts that `put` appends for each of some listpacks, by their numbers, but those
+    /// that are kept already.
+    pub fn keep_packs<P>(
+        &self,
+        packs: impl Iterator<Item = (u128, P)>,
+        put: impl Fn(P, &mut Vec<u8>),
+    ) {
+        let kept = &mut *self.kept();
         if kept.is_given_up {
             return;
         }
         let before = kept.pack_bytes;
         for (number, pack) in packs {
-            if !kept.packs.contains_key(&number) {
-                let copy = pack.to_vec();
-                kept.pack_bytes += copy.capacity();
-                kept.packs.insert(number, copy);
+            if let Entry::Vacant(place) = kept.packs.entry(number) {
+                let mut parts = Vec::new();
+                put(pack, &mut parts);
+                kept.pack_bytes += parts.capacity();
+                place.insert(parts);
             }
         }
         let grown = kept.pack_bytes - before;
@@ -254,27 +257,18 @@ impl Keeper {
 }
 
 impl Kept {
-    /// Takes listpack `number`, if it was kept.
-    pub fn take_pack(&mut self, number: u128) -> Option<Vec<u8>> {
-        let pack = self.packs.remove(&number)?;
-        self.pack_bytes -= pack.capacity();
-        Some(pack)
-    }
-
-    /// Returns the number of the first listpack that is kept, if one is.
-    pub fn first_pack(&self) -> Option<u128> {
-        self.packs.first_key_value().map(|(number, _)| *number)
+    /// Takes the first listpack that is kept, with its number, where that is not above `last`.
+    pub fn take_pack(&mut self, last: u128) -> Option<(u128, Vec<u8>)> {
+        let first = self.packs.first_entry().filter(|first| *first.key() <= last)?;
+        let (number, parts) = first.remove_entry();
+        self.pack_bytes -= parts.capacity();
+        Some((number, parts))
     }
 
     /// Appends the listpacks that were kept to `out`, in order; returns whether all were.
     fn put_packs(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
-        while let Some(number) = self.first_pack()
-            && let Some(pack) = self.take_pack(number)
-        {
-            if self.is_of_stream {
-                put_part(&StreamId::from_number(number).to_bytes(), out);
-            }
-            put_part(&pack, out);
+        while let Some((_, parts)) = self.take_pack(u128::MAX) {
+            out.extend_from_slice(&parts);
             if is_due() {
                 break;
             }

@@ -30,6 +30,8 @@ struct ListWalk {
     numbers: VecDeque<u32>,
     /// All before this are taken.
     next: usize,
+    /// Which node of the begin is next.
+    next_number: u32,
     keeper: Arc<Keeper>,
 }
 
@@ -359,7 +361,7 @@ impl ListWalk {
     fn keep(&mut self, index: usize, node: &Node) {
         let number = std::mem::replace(&mut self.numbers[index], TAKEN);
         if number != TAKEN {
-            self.keeper.keep_packs(std::iter::once((number.into(), node.pack.bytes())));
+            self.keeper.keep_packs(std::iter::once((number.into(), node.pack.bytes())), put_part);
         }
     }
 }
@@ -368,7 +370,7 @@ impl Walked for Quicklist {
     fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
         let numbers: VecDeque<u32> = (0..self.nodes.len() as u32).collect();
         let bytes = heap_bytes(numbers.capacity() * size_of::<u32>());
-        self.walk.0 = Some(Box::new(ListWalk { numbers, next: 0, keeper }));
+        self.walk.0 = Some(Box::new(ListWalk { numbers, next: 0, next_number: 0, keeper }));
         bytes + heap_bytes(size_of::<ListWalk>())
     }
 
@@ -380,21 +382,20 @@ impl Walked for Quicklist {
         let Some(walk) = &mut self.walk.0 else { return true };
         let mut kept = walk.keeper.kept();
         loop {
-            let number = kept.next_pack;
-            if let Some(pack) = kept.take_pack(number.into()) {
-                put_part(&pack, out);
+            if let Some((_, parts)) = kept.take_pack(walk.next_number.into()) {
+                out.extend_from_slice(&parts);
             } else {
                 let is_left = |number: &u32| *number != TAKEN;
                 let Some(index) = walk.numbers.range(walk.next..).position(is_left) else {
-                    assert_eq!(kept.first_pack(), None, "what was kept comes before what is left");
+                    assert!(kept.packs.is_empty(), "what was kept comes before what is left");
                     break;
                 };
                 walk.next += index;
                 let found = std::mem::replace(&mut walk.numbers[walk.next], TAKEN);
-                assert_eq!(found, number, "what was not kept is in the list, in order");
+                assert_eq!(found, walk.next_number, "what was not kept is in the list, in order");
                 put_part(self.nodes[walk.next].pack.bytes(), out);
             }
-            kept.next_pack += 1;
+            walk.next_number += 1;
             if is_due() {
                 return false;
             }
@@ -408,7 +409,8 @@ impl Walked for Quicklist {
         let Some(walk) = self.walk.0.take() else { return };
         let packs = walk.numbers.iter().zip(&self.nodes);
         let left = packs.filter(|(number, _)| **number != TAKEN);
-        walk.keeper.keep_packs(left.map(|(number, node)| ((*number).into(), node.pack.bytes())));
+        let left = left.map(|(number, node)| ((*number).into(), node.pack.bytes()));
+        walk.keeper.keep_packs(left, put_part);
         walk.keeper.kept().is_whole = true;
     }
 

@@ -99,17 +99,7 @@ impl Clone for Log {
     fn clone(&self) -> Log {
         let nodes = self.nodes.clone();
         let pack_bytes = nodes.range(StreamId::MIN).map(|(_, pack)| pack.memory_bytes()).sum();
-        let Log { length, first_id, last_id, max_deleted_id, entries_added, .. } = *self;
-        Log {
-            nodes,
-            pack_bytes,
-            length,
-            first_id,
-            last_id,
-            max_deleted_id,
-            entries_added,
-            walk: WalkPlace::default(),
-        }
+        Log { nodes, pack_bytes, walk: WalkPlace::default(), ..*self }
     }
 }
 
@@ -547,14 +537,19 @@ impl LogWalk {
     #[cold]
     fn keep(&self, key: StreamId, pack: &Listpack) {
         if self.next <= key && self.last.is_some_and(|last| key <= last) {
-            self.keeper.keep_packs(std::iter::once((key.number(), pack.bytes())));
+            self.keeper.keep_packs(std::iter::once((key.number(), (key, pack))), put_node);
         }
     }
 }
 
+/// Appends the parts that the node of `key` is.
+fn put_node((key, pack): (StreamId, &Listpack), out: &mut Vec<u8>) {
+    put_part(&key.to_bytes(), out);
+    put_part(pack.bytes(), out);
+}
+
 impl Walked for Log {
     fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
-        keeper.kept().is_of_stream = true;
         let last = self.nodes.last().map(|(key, _)| key);
         self.walk.0 = Some(Box::new(LogWalk { next: StreamId::MIN, last, keeper }));
         heap_bytes(size_of::<LogWalk>())
@@ -570,21 +565,18 @@ impl Walked for Log {
         loop {
             let left = self.nodes.range(walk.next).next();
             let left = left.filter(|(key, _)| walk.last.is_some_and(|last| *key <= last));
-            let first = kept.first_pack();
-            let number = match left {
-                Some((key, pack)) if first.is_none_or(|first| key.number() < first) => {
-                    put_part(&key.to_bytes(), out);
-                    put_part(pack.bytes(), out);
-                    key.number()
-                }
-                // What was kept is in place of what is there now.
-                _ => {
-                    let Some(number) = first else { break };
-                    let pack = kept.take_pack(number).expect("it is the first");
-                    put_part(&StreamId::from_number(number).to_bytes(), out);
-                    put_part(&pack, out);
+            // What was kept is in place of what is there now.
+            let last_kept = left.map_or(u128::MAX, |(key, _)| key.number());
+            let number = match (kept.take_pack(last_kept), left) {
+                (Some((number, parts)), _) => {
+                    out.extend_from_slice(&parts);
                     number
                 }
+                (None, Some((key, pack))) => {
+                    put_node((key, pack), out);
+                    key.number()
+                }
+                (None, None) => break,
             };
             let Some(next) = StreamId::from_number(number).next() else { break };
             walk.next = next;
@@ -601,7 +593,7 @@ impl Walked for Log {
         let Some(walk) = self.walk.0.take() else { return };
         let nodes = self.nodes.range(walk.next);
         let left = nodes.take_while(|(key, _)| walk.last.is_some_and(|last| *key <= last));
-        walk.keeper.keep_packs(left.map(|(key, pack)| (key.number(), pack.bytes())));
+        walk.keeper.keep_packs(left.map(|(key, pack)| (key.number(), (key, pack))), put_node);
         walk.keeper.kept().is_whole = true;
     }
 
