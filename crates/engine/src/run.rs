@@ -338,7 +338,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if !self.is_locked_for_command {
             match keys {
                 [key] => self.lock_one(key.shard),
-                _ => _ = self.lock_many(keys),
+                _ => self.lock_many(keys),
             }
         }
         self.guard.as_mut().expect("locked just now, or for the command")
@@ -357,12 +357,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    /// Makes the guard that of `keys`, and returns whether it was another one before.
-    fn lock_many(&mut self, keys: &[Key<'_>]) -> bool {
+    fn lock_many(&mut self, keys: &[Key<'_>]) {
         if let ([one, other], Some(guard)) = (keys, &self.guard)
             && guard.is_pair(one.shard, other.shard)
         {
-            return false;
+            return;
         }
         self.unlock();
         let (command_timer, execution) = (&mut self.command_timer, &*self.execution);
@@ -375,7 +374,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         };
         let guard = self.guard.insert(self.keyspace.lock_keys_or_notify(keys, waits));
         guard.prefetch(keys, self.session.state.database);
-        true
     }
 
     /// Runs a read once. Always inlined: every GET passes here, and a call costs it three percent
@@ -581,11 +579,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.reserve_for_request(command.stored_bytes(args.request()))?;
         }
         let database = self.session.state.database;
-        let is_new = !self.is_locked_for_command && self.lock_many(args.keys());
-        let guard = self.guard.as_mut().expect("locked just now, or for the command");
-        if is_new {
-            guard.prefetch_counts(args.keys(), database);
-        }
+        let guard = self.lock(args.keys());
+        guard.prefetch_counts(args.keys(), database);
         guard.begin_atomic();
         guard.limit_overshoot(0, false);
         let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
