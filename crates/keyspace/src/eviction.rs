@@ -515,25 +515,28 @@ impl Shard {
                 part.table.prefetch_bucket(*hash);
             }
         }
-        let mut left = choice.samples as usize;
-        while left > 0 {
-            self.offer_drawn(left.min(DRAWN_AT_ONCE), &mut pool, choice, context);
-            left = left.saturating_sub(DRAWN_AT_ONCE);
+        let count = choice.samples as usize;
+        if choice.policy.is_volatile() {
+            let samples = (0..count).filter_map(|_| self.sample(choice, context));
+            samples.for_each(|sample| pool.offer(sample));
+        } else {
+            for done in (0..count).step_by(DRAWN_AT_ONCE) {
+                let count = (count - done).min(DRAWN_AT_ONCE);
+                self.offer_drawn(count, &mut pool, choice, context);
+            }
         }
         for (database, hash) in leaving {
             let Some(part) = self.database(database) else { continue };
             let Some(entry) = part.table.find_hash(hash) else { continue };
-            if choice.allows(database, &entry) {
-                let rank = self.eviction_rank(database, &entry, context);
-                let has_left_window = true;
-                pool.offer(Sample { database, key: entry.key(), rank, has_left_window });
+            if let Some(sample) = self.sample_of(database, entry, choice, context) {
+                pool.offer(Sample { has_left_window: true, ..sample });
             }
         }
         self.eviction_pool = pool;
     }
 
-    /// Offers `count` random keys, at most [`DRAWN_AT_ONCE`], to `pool`. Most of the time that it
-    /// takes is that of the cache misses, which do not wait for each other so.
+    /// Offers `count` random keys of all, at most [`DRAWN_AT_ONCE`], to `pool`. Most of the time
+    /// that it takes is that of the cache misses, which do not wait for each other so.
     fn offer_drawn(
         &self,
         count: usize,
@@ -541,10 +544,6 @@ impl Shard {
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
-        if choice.policy.is_volatile() {
-            let samples = (0..count).filter_map(|_| self.sample(choice, context));
-            return samples.for_each(|sample| pool.offer(sample));
-        }
         let mut drawn = [None; DRAWN_AT_ONCE];
         for place in &mut drawn[..count] {
             let position = self.random_position(choice.policy, context.random);
@@ -564,9 +563,8 @@ impl Shard {
         }
         for (database, id) in found.into_iter().flatten() {
             let entry = self.table(database).entry(id);
-            if choice.allows(database, &entry) {
-                let rank = self.eviction_rank(database, &entry, context);
-                pool.offer(Sample { database, key: entry.key(), rank, has_left_window: false });
+            if let Some(sample) = self.sample_of(database, entry, choice, context) {
+                pool.offer(sample);
             }
         }
     }
@@ -577,14 +575,30 @@ impl Shard {
 
     /// Returns a random key of any database that may be chosen, if the one looked at may.
     fn sample(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Sample<'_>> {
-        let (database, entry) = self.sample_entry(choice, context.random)?;
-        let rank = self.eviction_rank(database, &entry, context);
-        Some(Sample { database, key: entry.key(), rank, has_left_window: false })
+        let (database, entry) = self.random_entry(choice.policy, context.random)?;
+        self.sample_of(database, entry, choice, context)
+    }
+
+    /// Returns the sample that `entry` is, if it may be chosen.
+    fn sample_of<'e>(
+        &self,
+        database: DatabaseIndex,
+        entry: Entry<'e>,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Sample<'e>> {
+        choice.allows(database, &entry).then(|| {
+            let rank = self.eviction_rank(database, &entry, context);
+            Sample { database, key: entry.key(), rank, has_left_window: false }
+        })
     }
 
     /// As [`Shard::sample`], of a key that no reader holds.
     fn sample_victim(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Victim> {
-        let (database, entry) = self.sample_entry(choice, context.random)?;
+        let (database, entry) = self.random_entry(choice.policy, context.random)?;
+        if !choice.allows(database, &entry) {
+            return None;
+        }
         let block = self.database(database)?.table.owned_block(&entry);
         let pins = self.account().arena().pins();
         if block.is_some_and(|(offset, _)| pins.state_of(offset) == PinState::Pinned) {
@@ -596,19 +610,19 @@ impl Shard {
         Some(Victim { shard: self.index(), block, rank, is_new })
     }
 
-    /// Returns a random entry with its database, if it may be chosen.
-    fn sample_entry(
+    /// Returns a random entry with its database, each of those that `policy` may evict as likely.
+    fn random_entry(
         &self,
-        choice: Choice<'_>,
+        policy: EvictionPolicy,
         random: &mut Prng,
     ) -> Option<(DatabaseIndex, Entry<'_>)> {
-        let (database, position) = self.random_position(choice.policy, random)?;
+        let (database, position) = self.random_position(policy, random)?;
         let table = &self.database(database)?.table;
-        let entry = match choice.policy.is_volatile() {
+        let entry = match policy.is_volatile() {
             true => table.volatile_entry(position),
             false => table.entry(table.sample(random.next())?),
         };
-        choice.allows(database, &entry).then_some((database, entry))
+        Some((database, entry))
     }
 
     /// Returns the databases and the hashes of a few keys that are not new any more.
