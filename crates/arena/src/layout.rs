@@ -121,6 +121,8 @@ pub const TYPE_ITEM: u64 = ValueType::String as u64 | Header::ITEM;
 pub const ITEM_TAIL_BYTES: usize = 13;
 /// Where its state is in the tail of an item.
 pub const ITEM_STATE_AT: usize = 12;
+/// The bit of that state which says that the value is stale.
+pub const ITEM_STALE: u8 = 1;
 /// The bit of that state which says that an empty value is none: a client has been told to make it.
 pub const ITEM_IN_THE_MAKING: u8 = 2;
 

@@ -5,7 +5,7 @@
 //! sees. Whatever changes a string in place makes a plain one of it first; a plain string is an
 //! item without flags, whose unique number follows from its bytes.
 
-use arena::layout::{ITEM_IN_THE_MAKING, ITEM_STATE_AT, ITEM_TAIL_BYTES};
+use arena::layout::{ITEM_IN_THE_MAKING, ITEM_STALE, ITEM_STATE_AT, ITEM_TAIL_BYTES};
 use arena::{AccessMark, Encoding, Entry, EntryId, NeedRoom, Source, ValueType};
 use base::hash::SecretHasher;
 use base::number_text::IntegerText;
@@ -23,7 +23,7 @@ use crate::write::{KeyWriter, WriteView};
 /// The name of the command by which an item is stored.
 pub const ITEM_COMMAND: &str = "ITEMSET";
 /// What that command calls the states of an item, by their numbers.
-const STATES: [&str; 4] = ["FRESH", "STALE", "MAKING", "MAKING-STALE"];
+pub const ITEM_STATES: [&str; 4] = ["FRESH", "STALE", "MAKING", "MAKING-STALE"];
 /// A unique number is the time in milliseconds, and so many bits to count within it.
 const UNIQUE_TIME_SHIFT: u32 = 16;
 /// What the unique numbers of plain strings are hashed with: the same in each process, as clients
@@ -108,19 +108,22 @@ impl ItemTail {
     }
 
     fn state(self) -> u8 {
+        let stale = if self.is_stale { ITEM_STALE } else { 0 };
         let making = if self.is_in_the_making { ITEM_IN_THE_MAKING } else { 0 };
-        u8::from(self.is_stale) | making
+        stale | making
     }
 
     fn with_state(self, state: u8) -> Option<ItemTail> {
-        let (is_stale, is_in_the_making) = (state & 1 != 0, state & ITEM_IN_THE_MAKING != 0);
-        let is_known = usize::from(state) < STATES.len();
+        let (is_stale, is_in_the_making) =
+            (state & ITEM_STALE != 0, state & ITEM_IN_THE_MAKING != 0);
+        let is_known = usize::from(state) < ITEM_STATES.len();
         is_known.then_some(ItemTail { is_stale, is_in_the_making, ..self })
     }
 
-    /// Returns it in the state that `is_name` says yes to; `None` where that is none.
-    pub fn with_state_named(self, is_name: impl FnMut(&&str) -> bool) -> Option<ItemTail> {
-        let state = STATES.iter().position(is_name)?;
+    /// Returns it in the state of that `name`, in letters of any case; `None` where that is none.
+    pub fn with_state_named(self, name: &[u8]) -> Option<ItemTail> {
+        let state =
+            ITEM_STATES.iter().position(|state| name.eq_ignore_ascii_case(state.as_bytes()))?;
         self.with_state(state as u8)
     }
 }
@@ -291,7 +294,7 @@ impl KeyWriter<'_> {
         at: Option<UnixMs>,
     ) {
         let numbers = [u64::from(tail.flags), tail.unique].map(IntegerText::unsigned);
-        let state = STATES[usize::from(tail.state())].as_bytes();
+        let state = ITEM_STATES[usize::from(tail.state())].as_bytes();
         let expires_at = IntegerText::new(at.map_or(0, |at| at.0));
         let [flags, unique] = numbers.each_ref().map(IntegerText::as_bytes);
         let arguments = [flags, unique, state, expires_at.as_bytes(), value].into_iter();
@@ -349,7 +352,7 @@ mod tests {
     #[test]
     fn a_tail_is_read_as_it_was_written() {
         let tail = ItemTail { flags: 7, unique: u64::MAX - 1, ..ItemTail::default() };
-        let tail = tail.with_state_named(|name| *name == "MAKING-STALE").unwrap();
+        let tail = tail.with_state_named(b"making-stale").unwrap();
         assert!(tail.is_stale && tail.is_in_the_making);
         assert_eq!(ItemTail::from_bytes(&tail.to_bytes()), Some(tail));
         assert_eq!(ItemTail::from_bytes(&tail.to_bytes()[1..]), None);

@@ -92,7 +92,7 @@ pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use field_times::{FieldTime, TimeCondition, TimeOutcome};
 pub use guard::Guard;
-pub use item::{FoundItem, ITEM_COMMAND, ItemTail, text_of};
+pub use item::{FoundItem, ITEM_COMMAND, ITEM_STATES, ItemTail, text_of};
 pub use key_waits::{
     NewWait, QueuePlace, ServedReply, SessionWakeup, WaitEnd, WaitState, Waiter, Waits,
 };

@@ -1,6 +1,6 @@
 //! ITEMSET: makes a key hold an item of memcached, in full.
 
-use keyspace::{Expiry, ItemTail};
+use keyspace::{Expiry, ITEM_STATES, ItemTail};
 
 use crate::prelude::*;
 use base::UnixMs;
@@ -23,10 +23,10 @@ pub(super) static ITEMSET: Command = Command {
         Arg::one_of(
             "state",
             &[
-                Arg::word("fresh", "FRESH"),
-                Arg::word("stale", "STALE"),
-                Arg::word("making", "MAKING"),
-                Arg::word("making-stale", "MAKING-STALE"),
+                Arg::word("fresh", ITEM_STATES[0]),
+                Arg::word("stale", ITEM_STATES[1]),
+                Arg::word("making", ITEM_STATES[2]),
+                Arg::word("making-stale", ITEM_STATES[3]),
             ],
         ),
         Arg::integer("expires-at").among(&["0", "4102444800000"]),
@@ -49,7 +49,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         // A unique number has 64 bits, with a sign or without.
         let unique = number(3).or_else(|| parse_i64(args.at(3)).map(|it| it as u64))?;
         let tail = ItemTail { flags, unique, ..ItemTail::default() };
-        Some((tail.with_state_named(|name| args.is(4, name))?, parse_i64(args.at(5))?))
+        Some((tail.with_state_named(args.at(4))?, parse_i64(args.at(5))?))
     };
     let (tail, at) = parts().ok_or(NO_ITEM)?;
     let expiry = if at == 0 { Expiry::Clear } else { Expiry::At(UnixMs(at)) };
