@@ -73,7 +73,7 @@ pub(super) static SET: Command = Command {
         back, a number from 1 to 65535 of which the five highest bits are kept. Where \
         maxmemory-policy is adaptive, a key of cost 10 stays as long as one that is asked for ten \
         times as often; under other policies it has no effect. KEEPTTL keeps the cost too, as do \
-        commands that change the value; a plain SET drops it. SHM COMMIT does not take it.",
+        most commands that change the value; a plain SET drops it. SHM COMMIT does not take it.",
     example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT
@@ -81,19 +81,33 @@ pub(super) static SET: Command = Command {
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let value = args.at(2);
-    run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
+    run_with(&SET, OPTIONS_AT, SetOptions::of_set, cx, args, reply, |cx, key, expiry| {
         Ok(cx.view.set(key, value, expiry)?)
     })
 }
 
-/// Runs `command`, whose options are those of SET and begin at argument `first`, and which stores
-/// by `store`.
-#[inline]
-pub(crate) fn run_with(
+/// Runs `command`, which is SET but for the value, an upload that `store` stores, and whose options
+/// begin at argument `first`.
+pub(crate) fn run_upload(
     command: &'static Command,
     first: usize,
     cx: &mut WriteContext<'_>,
     args: Args<'_>,
+    reply: &mut Reply<'_>,
+    store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), Unfinished>,
+) -> Result<(), Unfinished> {
+    run_with(command, first, SetOptions::of_upload, cx, args, reply, store)
+}
+
+/// Runs `command`, whose options begin at argument `first` and are read by `parse`, and which
+/// stores by `store`.
+#[inline]
+fn run_with<'a>(
+    command: &'static Command,
+    first: usize,
+    parse: impl FnOnce(Args<'a>, usize) -> Result<SetOptions<'a>, CommandError>,
+    cx: &mut WriteContext<'_>,
+    args: Args<'a>,
     reply: &mut Reply<'_>,
     store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), Unfinished>,
 ) -> Result<(), Unfinished> {
@@ -103,11 +117,7 @@ pub(crate) fn run_with(
         reply.ok();
         return Ok(());
     }
-    let options = SetOptions::of_set(args, first)?;
-    if options.cost.is_some() && first != OPTIONS_AT {
-        // The effect of an upload has no place for it.
-        return Err(CommandError::Syntax.into());
-    }
+    let options = parse(args, first)?;
     let expiry = options.time.expiry(cx.now(), command)?;
     if options.get {
         reply_string(cx.view.as_read(), key, reply)?;

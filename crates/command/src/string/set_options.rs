@@ -1,4 +1,4 @@
-//! The options of SET, MSETEX and GETEX.
+//! The options of SET, SHM COMMIT, MSETEX and GETEX.
 
 use base::UnixMs;
 use keyspace::{Cost, Expiry};
@@ -9,7 +9,7 @@ use crate::handler::request::Args;
 use crate::parse::time_to_live::TimeForm;
 use crate::table::row::Command;
 
-/// What SET and MSETEX ask for beyond keys and values.
+/// What SET, SHM COMMIT and MSETEX ask for beyond keys and values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SetOptions<'a> {
     /// NX: only an absent key. XX: only an existing one. IFEQ and its like: only one whose string
@@ -21,6 +21,14 @@ pub(super) struct SetOptions<'a> {
     pub time: Time<'a>,
     /// COST: how much dearer than others the value is to have back.
     pub cost: Option<Cost>,
+}
+
+/// What a command takes beside the options that all take.
+#[derive(Clone, Copy)]
+struct Takes {
+    /// GET and comparisons, for which there has to be one key.
+    old_value: bool,
+    cost: bool,
 }
 
 /// When they do anything at all.
@@ -51,7 +59,16 @@ impl<'a> SetOptions<'a> {
     /// # Errors
     /// When a word is no option, contradicts an earlier one, or lacks its value.
     pub fn of_set(args: Args<'a>, first: usize) -> Result<SetOptions<'a>, CommandError> {
-        SetOptions::parse(args, first, true)
+        SetOptions::parse(args, first, Takes { old_value: true, cost: true })
+    }
+
+    /// Reads the options of SHM COMMIT, which begin at argument `first`: those of SET but COST, for
+    /// which the effect of an upload has no place.
+    ///
+    /// # Errors
+    /// When a word is no option, contradicts an earlier one, or lacks its value.
+    pub fn of_upload(args: Args<'a>, first: usize) -> Result<SetOptions<'a>, CommandError> {
+        SetOptions::parse(args, first, Takes { old_value: true, cost: false })
     }
 
     /// Reads the options of MSETEX, which begin at argument `first`.
@@ -59,16 +76,11 @@ impl<'a> SetOptions<'a> {
     /// # Errors
     /// When a word is no option, contradicts an earlier one, or lacks its value.
     pub fn of_msetex(args: Args<'a>, first: usize) -> Result<SetOptions<'a>, CommandError> {
-        SetOptions::parse(args, first, false)
+        SetOptions::parse(args, first, Takes { old_value: false, cost: false })
     }
 
-    /// Reads the options from argument `first` on. Only where there is one key can its old value be
-    /// asked for.
-    fn parse(
-        args: Args<'a>,
-        first: usize,
-        is_of_one: bool,
-    ) -> Result<SetOptions<'a>, CommandError> {
+    /// Reads the options from argument `first` on.
+    fn parse(args: Args<'a>, first: usize, takes: Takes) -> Result<SetOptions<'a>, CommandError> {
         let mut options = SetOptions::default();
         let mut index = first;
         while index < args.len() {
@@ -77,7 +89,7 @@ impl<'a> SetOptions<'a> {
                 options.condition = Some(Condition::Absent);
             } else if args.is(index, "XX") && matches!(condition, None | Some(Condition::Present)) {
                 options.condition = Some(Condition::Present);
-            } else if is_of_one
+            } else if takes.old_value
                 && index + 1 < args.len()
                 && let Some(comparison) = Comparison::named(args.at(index), args.at(index + 1))
             {
@@ -89,9 +101,9 @@ impl<'a> SetOptions<'a> {
                 }
                 index += 1;
                 options.condition = Some(Condition::Compared(comparison));
-            } else if is_of_one && args.is(index, "GET") {
+            } else if takes.old_value && args.is(index, "GET") {
                 options.get = true;
-            } else if is_of_one && index + 1 < args.len() && args.is(index, "COST") {
+            } else if takes.cost && index + 1 < args.len() && args.is(index, "COST") {
                 index += 1;
                 let cost = u64::try_from(args.integer(index)?).ok().and_then(Cost::of);
                 options.cost = Some(cost.ok_or(CommandError::NotInteger)?);

@@ -179,6 +179,16 @@ fn upload_that_keeps_the_time_to_live_keeps_the_cost_and_others_drop_it() {
 }
 
 #[test]
+fn upload_takes_no_cost() {
+    let (engine, host) = (engine(), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    for options in ["COPY key COST 8", "ADOPT key PX 1000 COST 8"] {
+        assert_eq!(client.commit(5_000, options), "-ERR syntax error");
+        client.check("EXISTS key", ":0");
+    }
+}
+
+#[test]
 fn long_copies_have_the_replies_and_effects_of_set() {
     const SHORT: u64 = 50_000;
     check_histories(20, |seed| {

@@ -6,7 +6,7 @@
 use resp::RequestView;
 
 use crate::prelude::*;
-use crate::string::set::{CONDITION, EXPIRATION, GET, key_flags_from, run_with};
+use crate::string::set::{CONDITION, EXPIRATION, GET, key_flags_from, run_upload};
 
 /// Where the options begin.
 const OPTIONS_AT: usize = 6;
@@ -55,7 +55,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     cx.check_value_bytes(length, 0)?;
     let uploads = cx.uploads;
     let mut stored = None;
-    run_with(&COMMIT, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
+    run_upload(&COMMIT, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
         let claim = uploads.claim(offset, length)?;
         if stays && !claim.may_adopt() {
             return Err(CommandError::Fixed("NOPERM values of this user are not adopted").into());
