@@ -47,9 +47,9 @@ impl Cost {
     /// The cost of a key where costs are not known.
     pub const ONE: Cost = Cost(0);
 
-    /// Returns the cost of a key that takes so long, in any unit that all keys have: microseconds.
-    pub fn of(time: u64) -> Cost {
-        Cost(logarithm::of(time))
+    /// Returns the cost of a key that costs so much, in any unit that all keys have.
+    pub fn of(number: u64) -> Cost {
+        Cost(logarithm::of(number))
     }
 }
 
