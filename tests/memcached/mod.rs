@@ -28,7 +28,8 @@ impl Wire {
         self.stream.write_all(bytes).expect("the server reads");
     }
 
-    /// Sends `bytes` and a no-op, and returns what is replied before that of the no-op.
+    /// Sends `bytes` and a no-op, and returns what is replied before that of the no-op. There is
+    /// none in `bytes`: its reply, when it comes alone, would be taken for the last.
     pub fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.send(bytes);
         self.send(b"mn\r\n");

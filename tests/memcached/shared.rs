@@ -337,7 +337,7 @@ fn a_client_of_memcached_does_not_win_what_lget_has_given_and_takes_it_by_deleti
     for (request, reply) in [
         (&b"md k\r\n"[..], &b"NF\r\n"[..]),
         (b"md k I\r\n", b"NF\r\n"),
-        (b"md k q\r\nmn\r\n", b"NF\r\nMN\r\n"),
+        (b"md k q\r\nmg other\r\n", b"NF\r\nEN\r\n"),
         (b"delete k\r\n", b"NOT_FOUND\r\n"),
         (b"set k 0 0 3\r\nnew\r\n", b"STORED\r\n"),
         (b"ms k 3\r\nnew\r\n", b"HD\r\n"),
