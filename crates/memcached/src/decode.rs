@@ -370,7 +370,8 @@ impl<'b> Line<'b> {
         }
         match count {
             0 => self.push(Verb::End as u8, false, &[word]),
-            1 => self.batch.set_last_verb(only as u8),
+            // Alone in its request, be it behind others of the line: as when it is put back.
+            _ if count % KEYS_PER_REQUEST_MAX == 1 => self.batch.set_last_verb(only as u8),
             _ => self.batch.set_last_verb(last as u8),
         }
     }

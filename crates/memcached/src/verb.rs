@@ -5,11 +5,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
-    /// word, key: the only key of its line.
+    /// word, key: the only key of its line, or the one that is left of it.
     Get,
     /// word, keys: some of a line's, whose end is still to come.
     GetSome,
-    /// word, keys: the last of a line's, or all of several.
+    /// word, keys: the last of a line's, or all of it; more than one.
     GetLast,
     /// As [`Verb::Get`], with the unique number.
     Gets,

@@ -217,8 +217,9 @@ fn the_keys_of_a_long_line_are_several_requests() {
         let mut expected: Vec<_> =
             keys.chunks(KEYS_PER_REQUEST_MAX).map(|part| request("GetsSome", part)).collect();
         let last = expected.pop().unwrap();
-        let verb = if count == 1 { "Gets" } else { "GetsLast" };
-        expected.push(last.replace("GetsSome", verb));
+        let is_alone = count % KEYS_PER_REQUEST_MAX == 1;
+        let last = last.replace("GetsSome", if is_alone { "Gets" } else { "GetsLast" });
+        expected.push(last.clone());
         let line = format!("gets {}\r\n", keys.join(" "));
         assert_eq!(whole(&line), expected);
         let (mut buffer, mut batch, mut again) = (line.into_bytes(), Batch::new(), Vec::new());
@@ -226,6 +227,7 @@ fn the_keys_of_a_long_line_are_several_requests() {
         put_back(batch.view(&buffer), batch.len() - 1, &mut again);
         let left = keys.chunks(KEYS_PER_REQUEST_MAX).next_back().unwrap();
         assert_eq!(again, format!("gets {}\r\n", left.join(" ")).into_bytes());
+        assert_eq!(whole(&String::from_utf8(again).unwrap()), [last]);
     }
 }
 
