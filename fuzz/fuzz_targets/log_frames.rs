@@ -33,7 +33,8 @@ fuzz_target!(|input: &[u8]| {
     let mut reader = Reader::open(storage.clone()).expect("a simulated disk is read");
     while reader.next(&mut Vec::new()).expect("it was read before").is_some() {}
     let end = reader.end();
-    let options = WriterOptions::default();
+    // Short, since what is prepared in a segment is read again below.
+    let options = WriterOptions { segment_bytes: 1 << 16, ..WriterOptions::default() };
     let mut writer = Writer::resume(storage, &end, options).expect("a simulated disk is written");
     writer.append(b"more").expect("a simulated disk is written");
     writer.sync().expect("a simulated disk is written");
