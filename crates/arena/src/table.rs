@@ -399,18 +399,20 @@ impl Table {
         }
     }
 
-    /// Returns the entry whose key has this `hash`, but for one that is spilled; one of two with
-    /// the same.
-    pub fn find_hash(&self, hash: u64) -> Option<Entry<'_>> {
-        let tag = tag_of(hash);
-        let mut bucket_offset = self.home(hash);
+    /// Returns where the entry is whose key has this `hash`, but for one that is spilled; one of
+    /// two with the same.
+    pub fn find_hash(&self, hash: u64) -> Option<EntryId> {
+        let (tag, home) = (tag_of(hash), self.home(hash));
+        let mut bucket_offset = home;
         while bucket_offset != 0 {
             let bucket = self.bucket(bucket_offset);
             let mut slots = bucket.matches(tag);
             while slots != 0 {
-                let entry = self.entry_at(bucket.reference(slots.trailing_zeros() as usize));
-                if self.arena.hasher().hash(entry.key()) == hash {
-                    return Some(entry);
+                let slot = slots.trailing_zeros();
+                let reference = bucket.reference(slot as usize);
+                if self.arena.hasher().hash(self.entry_at(reference).key()) == hash {
+                    let slot = slot as u8;
+                    return Some(EntryId { home, bucket: bucket_offset, slot, reference });
                 }
                 slots &= slots - 1;
             }

@@ -19,12 +19,12 @@ use std::sync::atomic::Ordering;
 
 use arena::layout::PAGE_BYTES;
 use arena::pins::PinState;
-use arena::{BlockOwner, Entry, Table};
+use arena::{BlockOwner, Entry, EntryId, Table};
 use base::prng::Prng;
-use base::{DatabaseIndex, KeyHasher, ShardIndex, UnixMs};
+use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs, key_slot};
 use effects::Cause;
 
-use crate::eviction::policy::{Candidate, EvictionPolicy, Room};
+use crate::eviction::policy::{EvictionPolicy, Room};
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
@@ -40,21 +40,22 @@ const CANDIDATES_MAX: usize = 16;
 /// A shard with fewer keys that may go remembers none: a sample is a good part of them, and what it
 /// remembered would be a good part of their memory.
 const REMEMBERING_KEYS_MIN: u64 = 128;
-/// The longest key that is remembered after the shard is unlocked.
-const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
 /// How many keys go during one hold of a shard.
 const VICTIMS_PER_HOLD_MAX: u32 = 32;
+/// How many of them are chosen at once: the cache misses of drawing for one hide those of the next.
+const VICTIMS_PER_CHOICE_MAX: u64 = 4;
 /// How many adopted values go for each time that extents are wanted: no extent is free afterwards.
 const ADOPTED_VICTIMS_MAX: u32 = 8;
 /// What of large entries goes at a time where the pins of many sessions have to be looked through.
 const CROWDED_GOAL_BYTES: u64 = 4 << 20;
 /// The part of the memory limit that goes at such a time at most.
 const CROWDED_GOAL_SHARE: u64 = 128;
-/// How many keys that are not new any more become candidates of one choice.
+/// How many keys that are not new any more become candidates of the choice of one victim.
 const LEAVING_MAX: usize = 4;
-/// How many random keys are drawn at once: the cache has their buckets and then their entries when
-/// each is looked at.
-const DRAWN_AT_ONCE: usize = 16;
+/// How many chains of random keys are asked of the cache at once.
+const CHAINS_AT_ONCE: usize = 8;
+/// How many keys a chain is taken to have.
+const KEYS_PER_CHAIN: usize = 6;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
@@ -71,9 +72,17 @@ pub(crate) struct Choice<'c> {
 impl Choice<'_> {
     /// Returns whether `entry` of `database` may be chosen.
     pub fn allows(self, database: DatabaseIndex, entry: &Entry<'_>) -> bool {
-        self.policy.allows(entry)
-            && self.victims.include(entry)
-            && !self.spared.includes(database, entry.key(), self.hasher)
+        self.includes(entry) && self.may_go(database, || self.hasher.hash(entry.key()))
+    }
+
+    /// Returns whether `entry` may be chosen unless it is spared, which asks for a hash.
+    fn includes(self, entry: &Entry<'_>) -> bool {
+        self.policy.allows(entry) && self.victims.include(entry)
+    }
+
+    /// Returns whether the key of `hash` in `database` is none of those that are spared.
+    fn may_go(self, database: DatabaseIndex, hash: impl FnOnce() -> u64) -> bool {
+        self.spared.is_empty() || !self.spared.includes(database, hash())
     }
 }
 
@@ -82,21 +91,18 @@ impl Choice<'_> {
 pub(crate) struct EvictionPool {
     /// By which policy the candidates are ranked.
     policy: Option<EvictionPolicy>,
-    candidates: Vec<Remembered>,
-}
-
-#[derive(Debug)]
-struct Remembered {
-    database: DatabaseIndex,
-    key: Box<[u8]>,
-    rank: u64,
-    has_left_window: bool,
+    /// By their ranks, the lowest first.
+    candidates: Vec<Candidate>,
 }
 
 /// A random key, or one that is not new any more.
-struct Sample<'s> {
+#[derive(Debug)]
+struct Candidate {
     database: DatabaseIndex,
-    key: &'s [u8],
+    /// What its key is found by.
+    hash: u64,
+    /// The key, in a table that has entries which their hashes do not find.
+    name: Option<Box<[u8]>>,
     rank: u64,
     /// It has just ceased to be new; the filter of the window may say otherwise by chance.
     has_left_window: bool,
@@ -109,47 +115,54 @@ impl EvictionPool {
             self.candidates.clear();
             self.policy = Some(policy);
         }
+        self.candidates.reserve_exact(CANDIDATES_MAX - self.candidates.len());
     }
 
-    /// Remembers `sample` if it is among those of the highest ranks.
-    fn offer(&mut self, sample: Sample<'_>) {
-        let Sample { database, key, rank, has_left_window } = sample;
-        let is_full = self.candidates.len() == CANDIDATES_MAX;
-        if is_full && !has_left_window && self.candidates.iter().all(|one| one.rank >= rank) {
+    fn is_full(&self) -> bool {
+        self.candidates.len() == CANDIDATES_MAX
+    }
+
+    /// Returns whether a candidate of `rank` is among those of the highest ranks.
+    #[inline]
+    fn wants(&self, rank: u64) -> bool {
+        !self.is_full() || rank > self.candidates[0].rank
+    }
+
+    /// Remembers `candidate` if it is among those of the highest ranks.
+    fn offer(&mut self, mut candidate: Candidate) {
+        let same = |one: &Candidate| {
+            one.hash == candidate.hash
+                && one.database == candidate.database
+                && one.name == candidate.name
+        };
+        if let Some(known) = self.candidates.iter().position(same) {
+            candidate.has_left_window |= self.candidates.remove(known).has_left_window;
+        } else if !self.wants(candidate.rank) {
             return;
+        } else if self.is_full() {
+            self.candidates.remove(0);
         }
-        let same = |one: &Remembered| one.database == database && *one.key == *key;
-        if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
-            known.rank = rank;
-            known.has_left_window |= has_left_window;
-            return;
-        }
-        let remembered = || Remembered { database, key: key.into(), rank, has_left_window };
-        if !is_full {
-            return self.candidates.push(remembered());
-        }
-        let lowest = self.candidates.iter_mut().min_by_key(|one| one.rank);
-        let lowest = lowest.expect("the pool is full");
-        if lowest.rank < rank {
-            *lowest = remembered();
-        }
+        let place = self.candidates.partition_point(|one| one.rank <= candidate.rank);
+        self.candidates.insert(place, candidate);
+    }
+
+    /// Returns the `count` best victims, or as many as there are.
+    fn best(&self, count: usize) -> &[Candidate] {
+        &self.candidates[self.candidates.len().saturating_sub(count)..]
     }
 
     /// Takes out the best victim.
-    fn take(&mut self) -> Option<Remembered> {
-        let ranks = self.candidates.iter().enumerate();
-        let (best, _) = ranks.max_by_key(|(_, one)| one.rank)?;
-        Some(self.candidates.swap_remove(best))
+    fn take(&mut self) -> Option<Candidate> {
+        self.candidates.pop()
     }
 
-    /// Forgets candidates with long keys, so that what a shard remembers stays small.
+    /// Forgets the candidates with names, so that what a shard remembers stays small.
     fn trim(&mut self) {
-        self.candidates.retain(|one| one.key.len() <= CANDIDATE_KEY_BYTES_MAX);
+        self.candidates.retain(|one| one.name.is_none());
     }
 
     fn memory_bytes(&self) -> u64 {
-        let keys: usize = self.candidates.iter().map(|one| one.key.len()).sum();
-        (keys + self.candidates.capacity() * size_of::<Remembered>()) as u64
+        (self.candidates.capacity() * size_of::<Candidate>()) as u64
     }
 }
 
@@ -182,18 +195,30 @@ impl Keyspace {
             shard.policy.note_room(room);
         }
         let mut freed = Freed::default();
-        for _ in 0..VICTIMS_PER_HOLD_MAX {
+        // How large the first one is, tells how many go with the next choice.
+        let (mut victims, mut at_once) = (0, 1);
+        while victims < VICTIMS_PER_HOLD_MAX {
             let goal = if freed.large > 0 { large_goal } else { goal };
-            if freed.bytes() >= goal {
+            let before = freed.bytes();
+            if before >= goal {
                 break;
             }
-            shard.sample_candidates(choice, context);
-            let Some(one) = shard.evict_best(choice, context) else {
-                // The samples may have met nothing but keys that are spared.
-                if context.spared.is_empty() { break } else { continue }
-            };
-            freed.small += one.small;
-            freed.large += one.large;
+            shard.sample_candidates(at_once as usize, choice, context);
+            let mut gone = 0;
+            while gone < at_once && freed.bytes() < goal {
+                let Some(one) = shard.evict_best(choice, context) else { break };
+                freed.small += one.small;
+                freed.large += one.large;
+                gone += 1;
+            }
+            // The samples may have met nothing but keys that are spared.
+            if gone == 0 && context.spared.is_empty() {
+                break;
+            }
+            victims += gone.max(1) as u32;
+            let mean = ((freed.bytes() - before) / gone.max(1)).max(1);
+            let lacking = goal.saturating_sub(freed.bytes());
+            at_once = lacking.div_ceil(mean).clamp(1, VICTIMS_PER_CHOICE_MAX);
         }
         shard.give_back();
         let keys = choice.policy.candidates(shard.published.all_counts());
@@ -206,8 +231,9 @@ impl Keyspace {
         // What large collections and blocks took is to be free when this returns.
         self.drop_retired();
         freed.large = freed.large.saturating_sub(self.arena().reclaim_deferred());
-        self.charge(pool_bytes_now);
-        self.discharge(pool_bytes);
+        if pool_bytes_now != pool_bytes {
+            self.account.recharge(pool_bytes, pool_bytes_now);
+        }
         freed
     }
 }
@@ -398,9 +424,9 @@ impl Keyspace {
             let mut guard = self.lock(index);
             let shard = guard.shard_mut(index);
             shard.policy.note_room(room);
-            let blocks = shard.leaving().into_iter().filter_map(|(database, hash)| {
+            let blocks = shard.leaving(1).into_iter().filter_map(|(database, hash)| {
                 let table = &shard.database(database)?.table;
-                table.owned_block(&table.find_hash(hash)?)
+                table.owned_block(&table.entry(table.find_hash(hash)?))
             });
             blocks.collect::<Vec<_>>()
         };
@@ -500,72 +526,143 @@ impl Keyspace {
         let index = self.random_shard(candidate_count, context.random);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
-        let ranks = (0..choice.samples).filter_map(|_| Some(shard.sample(choice, context)?.rank));
+        let ranks = (0..choice.samples).filter_map(|_| {
+            let (database, entry) = shard.sample_entry(choice, context.random)?;
+            Some(shard.eviction_rank(database, &entry, context))
+        });
         ranks.max()
     }
 }
 
 impl Shard {
-    /// Offers some random keys to the pool.
-    fn sample_candidates(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) {
+    /// Offers so many random keys to the pool that as many `victims` can be chosen.
+    fn sample_candidates(
+        &mut self,
+        victims: usize,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
-        let leaving = self.leaving();
+        let leaving = self.leaving(victims);
         for (database, hash) in &leaving {
             if let Some(part) = self.database(*database) {
                 part.table.prefetch_bucket(*hash);
             }
         }
-        let count = choice.samples as usize;
-        if choice.policy.is_volatile() {
-            let samples = (0..count).filter_map(|_| self.sample(choice, context));
-            samples.for_each(|sample| pool.offer(sample));
-        } else {
-            for done in (0..count).step_by(DRAWN_AT_ONCE) {
-                let count = (count - done).min(DRAWN_AT_ONCE);
-                self.offer_drawn(count, &mut pool, choice, context);
+        let count = victims * choice.samples as usize;
+        let drawn = match choice.policy.is_volatile() {
+            true => {
+                self.offer_volatile(count, &mut pool, choice, context);
+                Vec::new()
             }
+            false => self.draw(count, choice, context),
+        };
+        for (database, hash) in &leaving {
+            if let Some(part) = self.database(*database) {
+                part.table.prefetch_entry(*hash);
+            }
+        }
+        for (database, id) in drawn {
+            let entry = self.table(database).entry(id);
+            self.offer(&mut pool, (database, &entry), None, choice, context);
         }
         for (database, hash) in leaving {
             let Some(part) = self.database(database) else { continue };
-            let Some(entry) = part.table.find_hash(hash) else { continue };
-            if let Some(sample) = self.sample_of(database, entry, choice, context) {
-                pool.offer(Sample { has_left_window: true, ..sample });
-            }
+            let Some(id) = part.table.find_hash(hash) else { continue };
+            self.offer(&mut pool, (database, &part.table.entry(id)), Some(hash), choice, context);
+        }
+        if victims > 1 {
+            self.prefetch(pool.best(victims));
         }
         self.eviction_pool = pool;
     }
 
-    /// Offers `count` random keys of all, at most [`DRAWN_AT_ONCE`], to `pool`. Most of the time
-    /// that it takes is that of the cache misses, which do not wait for each other so.
-    fn offer_drawn(
+    /// Asks the cache for what is looked at when `victims` go.
+    fn prefetch(&self, victims: &[Candidate]) {
+        for Candidate { database, hash, .. } in victims {
+            if let Some(part) = self.database(*database) {
+                part.table.prefetch_bucket(*hash);
+            }
+        }
+        for Candidate { database, hash, .. } in victims {
+            if let Some(part) = self.database(*database) {
+                part.table.prefetch_entry(*hash);
+            }
+        }
+    }
+
+    /// Offers `count` random keys with times to live to `pool`.
+    fn offer_volatile(
         &self,
         count: usize,
         pool: &mut EvictionPool,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
-        let mut drawn = [None; DRAWN_AT_ONCE];
-        for place in &mut drawn[..count] {
-            let position = self.random_position(choice.policy, context.random);
-            *place = position.map(|(database, _)| (database, context.random.next()));
-            if let Some((database, number)) = *place {
-                self.table(database).prefetch_sample(number);
+        for _ in 0..count {
+            if let Some(sampled) = self.sample_entry(choice, context.random) {
+                self.offer(pool, (sampled.0, &sampled.1), None, choice, context);
             }
         }
-        let mut found = [None; DRAWN_AT_ONCE];
-        for (place, drawn) in found.iter_mut().zip(drawn) {
-            let Some((database, number)) = drawn else { continue };
-            let table = self.table(database);
-            *place = table.sample(number).map(|id| (database, id));
-            if let Some((_, id)) = *place {
-                table.prefetch_found(id);
+    }
+
+    /// Returns `count` random keys, those of a chain together. Most of the time that it takes to
+    /// look at them is that of the cache misses, which do not wait for each other so.
+    fn draw(
+        &self,
+        count: usize,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> Vec<(DatabaseIndex, EntryId)> {
+        let (mut alike, mut found) = (Vec::new(), Vec::with_capacity(count));
+        // As many chains at most as would do if each had one key.
+        let mut chains_left = count;
+        while found.len() < count && chains_left > 0 {
+            let chains = (count - found.len()).div_ceil(KEYS_PER_CHAIN).min(CHAINS_AT_ONCE);
+            chains_left = chains_left.saturating_sub(chains);
+            let mut drawn = [None; CHAINS_AT_ONCE];
+            for place in &mut drawn[..chains] {
+                let position = self.random_position(choice.policy, context.random);
+                *place = position.map(|(database, _)| (database, context.random.next()));
+                if let Some((database, number)) = *place {
+                    self.table(database).prefetch_sample(number);
+                }
+            }
+            for (database, number) in drawn.into_iter().flatten() {
+                let table = self.table(database);
+                table.sample_chain(number, count - found.len(), &mut alike);
+                for id in alike.drain(..) {
+                    table.prefetch_found(id);
+                    found.push((database, id));
+                }
             }
         }
-        for (database, id) in found.into_iter().flatten() {
-            let entry = self.table(database).entry(id);
-            if let Some(sample) = self.sample_of(database, entry, choice, context) {
-                pool.offer(sample);
-            }
+        found
+    }
+
+    /// Offers `entry` to `pool` if it may go. One that has just left the window comes with the hash
+    /// of its key.
+    #[inline]
+    fn offer(
+        &self,
+        pool: &mut EvictionPool,
+        (database, entry): (DatabaseIndex, &Entry<'_>),
+        leaving: Option<u64>,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) {
+        if !choice.includes(entry) {
+            return;
+        }
+        let rank = self.eviction_rank(database, entry, context);
+        if leaving.is_none() && !pool.wants(rank) {
+            return;
+        }
+        let hash = leaving.unwrap_or_else(|| choice.hasher.hash(entry.key()));
+        if choice.may_go(database, || hash) {
+            let name = self.table(database).spills().then(|| entry.key().into());
+            let has_left_window = leaving.is_some();
+            pool.offer(Candidate { database, hash, name, rank, has_left_window });
         }
     }
 
@@ -573,32 +670,10 @@ impl Shard {
         &self.database(database).expect("a key of it was drawn").table
     }
 
-    /// Returns a random key of any database that may be chosen, if the one looked at may.
-    fn sample(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Sample<'_>> {
-        let (database, entry) = self.random_entry(choice.policy, context.random)?;
-        self.sample_of(database, entry, choice, context)
-    }
-
-    /// Returns the sample that `entry` is, if it may be chosen.
-    fn sample_of<'e>(
-        &self,
-        database: DatabaseIndex,
-        entry: Entry<'e>,
-        choice: Choice<'_>,
-        context: &mut SweepContext<'_>,
-    ) -> Option<Sample<'e>> {
-        choice.allows(database, &entry).then(|| {
-            let rank = self.eviction_rank(database, &entry, context);
-            Sample { database, key: entry.key(), rank, has_left_window: false }
-        })
-    }
-
-    /// As [`Shard::sample`], of a key that no reader holds.
+    /// Returns a random key of any database that may be chosen and that no reader holds, if the one
+    /// looked at is so.
     fn sample_victim(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Victim> {
-        let (database, entry) = self.random_entry(choice.policy, context.random)?;
-        if !choice.allows(database, &entry) {
-            return None;
-        }
+        let (database, entry) = self.sample_entry(choice, context.random)?;
         let block = self.database(database)?.table.owned_block(&entry);
         let pins = self.account().arena().pins();
         if block.is_some_and(|(offset, _)| pins.state_of(offset) == PinState::Pinned) {
@@ -610,27 +685,28 @@ impl Shard {
         Some(Victim { shard: self.index(), block, rank, is_new })
     }
 
-    /// Returns a random entry with its database, each of those that `policy` may evict as likely.
-    fn random_entry(
+    /// Returns a random entry with its database, if it may be chosen.
+    fn sample_entry(
         &self,
-        policy: EvictionPolicy,
+        choice: Choice<'_>,
         random: &mut Prng,
     ) -> Option<(DatabaseIndex, Entry<'_>)> {
-        let (database, position) = self.random_position(policy, random)?;
+        let (database, position) = self.random_position(choice.policy, random)?;
         let table = &self.database(database)?.table;
-        let entry = match policy.is_volatile() {
+        let entry = match choice.policy.is_volatile() {
             true => table.volatile_entry(position),
             false => table.entry(table.sample(random.next())?),
         };
-        Some((database, entry))
+        choice.allows(database, &entry).then_some((database, entry))
     }
 
-    /// Returns the databases and the hashes of a few keys that are not new any more.
-    fn leaving(&self) -> Vec<(DatabaseIndex, u64)> {
+    /// Returns the databases and the hashes of a few keys for each of so many `victims` that are
+    /// not new any more.
+    fn leaving(&self, victims: usize) -> Vec<(DatabaseIndex, u64)> {
         if !self.policy.observes {
             return Vec::new();
         }
-        let hashes = std::iter::from_fn(|| self.policy.leave_window()).take(LEAVING_MAX);
+        let hashes = std::iter::from_fn(|| self.policy.leave_window()).take(LEAVING_MAX * victims);
         let in_databases = |salted: u64| {
             self.databases()
                 .map(move |(database, _)| (database, adaptive::salted(database, salted)))
@@ -646,7 +722,7 @@ impl Shard {
         context: &mut SweepContext<'_>,
     ) -> u64 {
         let part = self.database(database).expect("the entry is in its table");
-        let candidate = Candidate {
+        let candidate = policy::Candidate {
             object: part.object_of(*entry),
             tracking: &self.published.tracking,
             now: context.now,
@@ -682,7 +758,7 @@ impl Shard {
         while let Some(candidate) = self.eviction_pool.take() {
             if self.policy.observes
                 && !candidate.has_left_window
-                && self.policy.is_new(candidate.database, choice.hasher.hash(&candidate.key))
+                && self.policy.is_new(candidate.database, candidate.hash)
             {
                 newcomer.get_or_insert(candidate);
                 continue;
@@ -699,23 +775,29 @@ impl Shard {
     /// stay. Returns the bytes that are free now.
     fn evict(
         &mut self,
-        candidate: &Remembered,
+        candidate: &Candidate,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Freed> {
-        let key = &self.key(&candidate.key);
-        let table = &self.database(candidate.database)?.table;
-        let id = table.find(key.hash, key.bytes)?;
+        let Candidate { database, hash, .. } = *candidate;
+        self.before_change(database, hash);
+        let table = &self.database(database)?.table;
+        let id = match &candidate.name {
+            Some(name) => table.find(hash, name)?,
+            None => table.find_hash(hash)?,
+        };
         let entry = table.entry(id);
-        if !choice.allows(candidate.database, &entry) || table.is_pinned(id) {
+        if !choice.includes(&entry) || !choice.may_go(database, || hash) || table.is_pinned(id) {
             return None;
         }
-        let rank = self.eviction_rank(candidate.database, &entry, context);
+        let rank = self.eviction_rank(database, &entry, context);
         if rank < candidate.rank && !choice.policy.is_random() {
             return None;
         }
         let is_large = entry.header().is_large();
-        let bytes = self.evict_key(candidate.database, &candidate.key, context.now);
+        let name = entry.key().to_vec();
+        let key = Key { bytes: &name, hash, slot: key_slot(&name), shard: self.index() };
+        let bytes = self.evict_entry(database, &key, id, context.now);
         Some(match is_large {
             true => Freed { small: 0, large: bytes },
             false => Freed { small: bytes, large: 0 },
@@ -728,6 +810,18 @@ impl Shard {
         self.before_change(database, key.hash);
         let Some(part) = self.database(database) else { return 0 };
         let Some(id) = part.table.find(key.hash, key.bytes) else { return 0 };
+        self.evict_entry(database, key, id, now)
+    }
+
+    /// Removes the entry at `id`, which is that of `key`; returns the bytes that are free now.
+    fn evict_entry(
+        &mut self,
+        database: DatabaseIndex,
+        key: &Key<'_>,
+        id: EntryId,
+        now: UnixMs,
+    ) -> u64 {
+        let part = self.database(database).expect("it has the entry");
         let entry = part.object(id);
         // What lies in upload memory is no room for anybody but its session.
         let bytes = entry.arena_bytes();

@@ -33,6 +33,11 @@ const EVICTION_ROUNDS_MAX: u64 = 1 << 20;
 const REPAYING_SHARE: u64 = 8;
 /// One hold more for so many bytes that are wanted.
 const BYTES_PER_EXTRA_ROUND: u64 = 1024;
+/// What goes at once where a small entry lacks room, as each lack costs a command that is run
+/// again: one in so many bytes of the limit, so that all shards together have little to spare.
+const SPARE_SHARE: u64 = 1 << 15;
+/// As above, at any limit.
+const SPARE_BYTES_MAX: u64 = 4096;
 /// How many holds may bring nothing before room is given up: shards that are drawn may have no
 /// other keys than those that are spared, or whose values readers hold.
 const FRUITLESS_ROUNDS_MAX: u32 = 32;
@@ -479,7 +484,8 @@ impl Keyspace {
                 Region::Index => self.free_index(shard, need.bytes, context),
                 Region::Private => panic!("private memory is made room for elsewhere"),
                 Region::Slab if need.bytes > 0 => {
-                    self.free_slabs(shard, goal, candidate_count, context)
+                    let spare = (self.maxmemory() / SPARE_SHARE).min(SPARE_BYTES_MAX);
+                    self.free_slabs(shard, goal.max(spare), candidate_count, context)
                 }
                 Region::Slab => self.evict_anywhere(goal, candidate_count, context),
             };

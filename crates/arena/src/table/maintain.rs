@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
+use base::prng::mix;
 
 use crate::atomic_copy::move_words;
 use crate::extent::BlockOwner;
@@ -136,21 +137,45 @@ impl Table {
     /// Returns an entry chosen by `random`, nearly uniformly; `None` where the table is empty or
     /// so sparse that a bounded walk met nothing.
     pub fn sample(&self, random: u64) -> Option<EntryId> {
-        if !self.spill.is_empty() && random % self.entry_count < self.spill.len() {
+        if self.samples_spilled(random) {
             return self.sample_spilled(random);
         }
-        for step in 0..SAMPLE_CHAINS_MAX.min(self.bucket_count) {
-            let home = self.home_at((self.sampled_bucket(random) + step) % self.bucket_count);
-            let count = self.occupied_count(home);
-            if count > 0 {
-                let nth = random.rotate_left(32) % u64::from(count);
-                return Some(self.nth_entry(home, nth as u32));
-            }
-        }
-        None
+        let (home, count) = self.sampled_chain(random)?;
+        let nth = random.rotate_left(32) % u64::from(count);
+        Some(self.nth_entry(home, nth as u32))
     }
 
-    /// Asks the cache for the bucket that [`Table::sample`] of `random` most likely looks at.
+    /// Adds up to `count` entries chosen by `random` to `found`, each of the table as likely to be
+    /// among them: neighbours in a chain, which have nothing in common but bits of their hashes,
+    /// and cost one cache miss together. None where the table is empty or so sparse that a bounded
+    /// walk met nothing.
+    pub fn sample_chain(&self, random: u64, count: usize, found: &mut Vec<EntryId>) {
+        if self.samples_spilled(random) {
+            // As many as a chain has, or these would be drawn less often than those in chains.
+            let chained = (self.entry_count - self.spill.len()) / self.bucket_count;
+            let numbers =
+                (0..count.min(chained as usize + 1)).map(|step| mix(random ^ step as u64));
+            return found.extend(numbers.filter_map(|number| self.sample_spilled(number)));
+        }
+        let Some((home, chained)) = self.sampled_chain(random) else { return };
+        let (start, mut offset) = (found.len(), home);
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            let mut slots = bucket.occupied();
+            while slots != 0 {
+                let slot = slots.trailing_zeros();
+                let reference = bucket.reference(slot as usize);
+                found.push(EntryId { home, bucket: offset, slot: slot as u8, reference });
+                slots &= slots - 1;
+            }
+            offset = bucket.link();
+        }
+        // From any of them on, so that none is left out more often than another.
+        found[start..].rotate_left((random.rotate_left(32) % u64::from(chained)) as usize);
+        found.truncate(start + count);
+    }
+
+    /// Asks the cache for the bucket that [`Table::sample_chain`] of `random` most likely looks at.
     #[inline]
     pub fn prefetch_sample(&self, random: u64) {
         prefetch(self.memory.pointer(self.home_at(self.sampled_bucket(random))));
@@ -160,6 +185,26 @@ impl Table {
     #[inline]
     pub fn prefetch_found(&self, id: EntryId) {
         prefetch(self.memory.pointer(id.reference));
+    }
+
+    /// Returns whether a sample by `random` is one of the spilled entries, which are drawn as often
+    /// as their number is a part of all.
+    #[inline]
+    fn samples_spilled(&self, random: u64) -> bool {
+        !self.spill.is_empty() && random % self.entry_count < self.spill.len()
+    }
+
+    /// Returns the home bucket of a chain chosen by `random` that has entries, and their number.
+    fn sampled_chain(&self, random: u64) -> Option<(u64, u32)> {
+        let first = self.sampled_bucket(random);
+        let steps = 0..SAMPLE_CHAINS_MAX.min(self.bucket_count);
+        let mut chains = steps.map(|step| {
+            let index = first + step;
+            let passed = if index < self.bucket_count { 0 } else { self.bucket_count };
+            let home = self.home_at(index - passed);
+            (home, self.occupied_count(home))
+        });
+        chains.find(|(_, count)| *count > 0)
     }
 
     #[inline]

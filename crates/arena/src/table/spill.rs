@@ -200,6 +200,11 @@ pub(super) fn places_of(bucket: u64, bits: u32) -> RangeInclusive<ScanPlace> {
 }
 
 impl Table {
+    /// Returns whether any entry is spilled: [`Table::find_hash`] finds none of these.
+    pub fn spills(&self) -> bool {
+        !self.spill.is_empty()
+    }
+
     /// As [`Table::find`], among the spilled entries.
     #[cold]
     pub(super) fn find_spilled(&self, hash: u64, key: &[u8]) -> Option<EntryId> {

@@ -892,3 +892,29 @@ fn miri_compaction_keeps_entries_with_their_times() {
     }
     assert!((0..table.volatile_len()).all(|at| table.volatile_entry(at).expiry().is_some()));
 }
+
+#[test]
+fn chains_that_are_sampled_bring_each_entry_about_as_often_as_any_other() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let key = |index: u64| format!("key:{index}").into_bytes();
+    for index in 0..1_000 {
+        let key = key(index);
+        table.insert(arena.hasher().hash(&key), &key, &value(b"v", None)).expect("there is room");
+    }
+    let (mut random, mut found) = (Prng::new(3), Vec::new());
+    let mut counts = HashMap::new();
+    for _ in 0..20_000 {
+        table.sample_chain(random.next(), 5, &mut found);
+        let keys: HashSet<_> = found.iter().map(|id| table.entry(*id).key().to_vec()).collect();
+        assert!((1..=5).contains(&found.len()) && keys.len() == found.len());
+        keys.into_iter().for_each(|key| *counts.entry(key).or_insert(0_u64) += 1);
+        found.clear();
+    }
+    let mean = counts.values().sum::<u64>() / 1_000;
+    assert_eq!(counts.len(), 1_000);
+    // A key that shares its chain with few is met each time, and one of nine in five times of nine.
+    let [least, most] =
+        [counts.values().min(), counts.values().max()].map(|count| *count.expect("there are keys"));
+    assert!(least >= mean / 4 && most <= mean * 3, "{least}, {mean}, {most}");
+}

@@ -4,7 +4,7 @@
 //! start. What it works on has to be there then: a list that went meanwhile would come back with
 //! the new elements alone.
 
-use base::{DatabaseIndex, Key, KeyHasher};
+use base::{DatabaseIndex, Key};
 
 /// Keys of one database that are not evicted, known by their hashes: of those few keys that share
 /// one all stay.
@@ -36,12 +36,8 @@ impl<'k> Spared<'k> {
         (self.database, self.keys)
     }
 
-    /// Returns whether the key `name` of `database` stays.
-    pub(crate) fn includes(self, database: DatabaseIndex, name: &[u8], hasher: &KeyHasher) -> bool {
-        if self.keys.is_empty() || database != self.database {
-            return false;
-        }
-        let hash = hasher.key(name).hash;
-        self.keys.binary_search_by_key(&hash, |key| key.hash).is_ok()
+    /// Returns whether a key of `hash` in `database` stays.
+    pub(crate) fn includes(self, database: DatabaseIndex, hash: u64) -> bool {
+        database == self.database && self.keys.binary_search_by_key(&hash, |key| key.hash).is_ok()
     }
 }

@@ -294,6 +294,14 @@ fn spilled_entries_are_sampled_and_go_with_their_table() {
         met.insert(first.entry(id).key().to_vec());
     }
     assert!(met.len() > 250, "{} of 300 were met", met.len());
+    met.clear();
+    for _ in 0..4_000 {
+        let mut found = Vec::new();
+        first.sample_chain(random.next(), 5, &mut found);
+        assert!((1..=5).contains(&found.len()));
+        met.extend(found.into_iter().map(|id| first.entry(id).key().to_vec()));
+    }
+    assert!(met.len() > 250, "{} of 300 were met by chains", met.len());
     Table::swap(&mut first, &mut second);
     assert!(first.spill.is_empty());
     assert_eq!(scanned(&second).0.len(), 300);
