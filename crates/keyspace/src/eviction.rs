@@ -583,6 +583,7 @@ impl Shard {
             if let Some(part) = self.database(*database) {
                 part.table.prefetch_bucket(*hash);
             }
+            self.policy.expect(*database, *hash);
         }
         for Candidate { database, hash, .. } in victims {
             if let Some(part) = self.database(*database) {

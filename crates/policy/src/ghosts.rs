@@ -113,6 +113,12 @@ impl Ghosts {
         }
     }
 
+    /// Returns the memory in which the ghost of the key of `hash` is, if it has one.
+    pub fn place(&self, hash: u64) -> Option<&impl Sized> {
+        let index = home(hash, self.bucket_count)?;
+        Some(&self.chunks[index / BUCKETS_PER_CHUNK][index % BUCKETS_PER_CHUNK])
+    }
+
     /// Forgets all ghosts.
     pub fn clear(&mut self) {
         *self = Ghosts::default();

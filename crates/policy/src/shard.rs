@@ -216,6 +216,12 @@ impl ShardPolicy {
         self.shared.is_above_level(value)
     }
 
+    /// Returns the memory that is looked at when the key of `hash` comes or goes: an engine that
+    /// knows so early asks the cache for it.
+    pub fn ghost_place(&self, hash: u64) -> Option<&impl Sized> {
+        self.ghosts.place(self.scatter.of(hash))
+    }
+
     /// Returns the memory that the policy of this shard takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let samples = self.samples.capacity() * size_of::<Sample>();

@@ -187,6 +187,12 @@ impl Ranking for Adaptive {
         self.policy.is_new(salted(database, hash))
     }
 
+    fn expect(&self, database: DatabaseIndex, hash: u64) {
+        if let Some(place) = self.policy.ghost_place(salted(database, hash)) {
+            arena::prefetch_line(place);
+        }
+    }
+
     fn leave_window(&mut self) -> Option<u64> {
         self.policy.leave_window()
     }

@@ -125,6 +125,9 @@ pub(crate) trait Ranking: Send {
         false
     }
 
+    /// Asks the cache for what it looks at when the key of this hash comes or goes.
+    fn expect(&self, _database: DatabaseIndex, _hash: u64) {}
+
     /// Returns the salted hash of a key that is not new any more: if it is still there it is a
     /// candidate of the next choice.
     fn leave_window(&mut self) -> Option<u64> {
@@ -388,6 +391,14 @@ impl ShardPolicy {
     /// Returns whether the key of `hash` in `database` came so lately that it does not go yet.
     pub fn is_new(&self, database: DatabaseIndex, hash: u64) -> bool {
         self.observes && self.ranking.borrow().is_new(database, hash)
+    }
+
+    /// Has the ranking, where it observes, prepare for the key of `hash` to come or go.
+    #[inline]
+    pub fn expect(&self, database: DatabaseIndex, hash: u64) {
+        if self.observes {
+            self.ranking.borrow().expect(database, hash);
+        }
     }
 
     /// Returns the salted hash of a key that is not new any more.
