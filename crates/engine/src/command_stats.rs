@@ -39,7 +39,7 @@ struct StatsRow {
     rejected: AtomicU64,
     nanoseconds: AtomicU64,
     /// Made when the first time is recorded.
-    times: OnceLock<Histogram>,
+    times: OnceLock<Box<Histogram>>,
 }
 
 /// The counts of one command.
@@ -118,10 +118,12 @@ impl CommandStats {
         add(&row.nanoseconds, nanoseconds.wrapping_mul(calls));
         if is_tracked {
             let times = row.times.get_or_init(|| {
-                add(&self.histogram_bytes, Histogram::BYTES);
-                Histogram::new()
+                add(&self.histogram_bytes, Histogram::EMPTY_BYTES);
+                Box::default()
             });
-            times.record(nanoseconds, calls);
+            if times.record(nanoseconds, calls) {
+                add(&self.histogram_bytes, Histogram::PART_BYTES);
+            }
         }
     }
 
@@ -141,8 +143,8 @@ impl CommandStats {
         self.nested_nanoseconds.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that the distributions of times take; grows with each command that is
-    /// timed for the first time.
+    /// Returns the bytes that the distributions of times take; grows when a command takes a time of
+    /// a doubling for the first time.
     #[inline]
     pub fn histogram_bytes(&self) -> u64 {
         self.histogram_bytes.load(Ordering::Relaxed)
@@ -299,9 +301,12 @@ mod tests {
         command_stats.add_times(&mut distributions);
         assert_eq!(distributions.keys().collect::<Vec<_>>(), [&"get"]);
         assert_eq!((distributions["get"].total(), distributions["get"].percentile(50.0)), (3, 100));
-        assert_eq!(command_stats.histogram_bytes(), Histogram::BYTES);
-        command_stats.count_calls(command_stats.index(get), 1, 100, true);
-        assert_eq!(command_stats.histogram_bytes(), Histogram::BYTES);
+        let bytes = Histogram::EMPTY_BYTES + Histogram::PART_BYTES;
+        assert_eq!(command_stats.histogram_bytes(), bytes);
+        command_stats.count_calls(command_stats.index(get), 1, 101, true);
+        assert_eq!(command_stats.histogram_bytes(), bytes);
+        command_stats.count_calls(command_stats.index(get), 1, 100_000, true);
+        assert_eq!(command_stats.histogram_bytes(), bytes + Histogram::PART_BYTES);
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //!
 //! Times below 256 ns have a bucket each; above, each doubling has 128 buckets, so that a bucket is
 //! at most 1/128 of its times wide. These are the buckets that Redis uses (an HDR histogram of two
-//! digits), so that figures of both compare.
+//! digits), so that figures of both compare. The buckets of a doubling take memory from the first
+//! time in them on: most commands take times of a few doublings, and each worker counts its own.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Longer times count as this one, in nanoseconds.
@@ -14,65 +17,75 @@ pub const NANOSECONDS_MAX: u64 = 1_000_000_000;
 const HALF_BITS: u32 = 7;
 const HALF: usize = 1 << HALF_BITS;
 const BUCKET_COUNT: usize = bucket_of(NANOSECONDS_MAX) + 1;
+/// Parts of as many buckets as a doubling has; the first two are those of 1 ns.
+const PART_COUNT: usize = BUCKET_COUNT.div_ceil(HALF);
 
 /// The least time that [`Distribution::doublings`] tells apart, in nanoseconds.
 const DOUBLING_MIN: u64 = 1024;
 
 /// The times of one command, counted by one thread and read by any.
+#[derive(Default)]
 pub struct Histogram {
-    counts: Box<[AtomicU64]>,
+    parts: [OnceLock<Box<[AtomicU64; HALF]>>; PART_COUNT],
 }
 
 impl Histogram {
-    /// What a histogram takes: 24 KiB.
-    pub const BYTES: u64 = (BUCKET_COUNT * size_of::<AtomicU64>()) as u64;
+    /// What a histogram of nothing takes, in bytes.
+    pub const EMPTY_BYTES: u64 = size_of::<Histogram>() as u64;
 
-    /// Returns a histogram of nothing.
-    pub fn new() -> Histogram {
-        Histogram { counts: (0..BUCKET_COUNT).map(|_| AtomicU64::new(0)).collect() }
-    }
+    /// What the buckets of one doubling take, in bytes.
+    pub const PART_BYTES: u64 = size_of::<[AtomicU64; HALF]>() as u64;
 
-    /// Counts `times` calls that took `nanoseconds` each. For the one thread that owns it.
+    /// Counts `times` calls that took `nanoseconds` each; returns whether that took
+    /// [`Self::PART_BYTES`] of memory. For the one thread that owns it.
     #[inline]
-    pub fn record(&self, nanoseconds: u64, times: u64) {
-        let count = &self.counts[bucket_of(nanoseconds.min(NANOSECONDS_MAX))];
+    pub fn record(&self, nanoseconds: u64, times: u64) -> bool {
+        let bucket = bucket_of(nanoseconds.min(NANOSECONDS_MAX));
+        let part = &self.parts[bucket / HALF];
+        let mut grows = false;
+        let counts = part.get_or_init(|| {
+            grows = true;
+            Box::new([const { AtomicU64::new(0) }; HALF])
+        });
+        let count = &counts[bucket % HALF];
         // One writer: a load and a store, where an atomic addition would lock the cache line.
         count.store(count.load(Ordering::Relaxed).wrapping_add(times), Ordering::Relaxed);
-    }
-}
-
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram::new()
+        grows
     }
 }
 
 /// The counts of one histogram or several at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
-    /// Calls by bucket; empty where there are none.
-    counts: Vec<u64>,
+    /// Calls by bucket, of the parts that have any, by their index.
+    parts: BTreeMap<usize, Box<[u64; HALF]>>,
 }
 
 impl Distribution {
     /// Adds what `histogram` has counted.
     pub fn add(&mut self, histogram: &Histogram) {
-        self.counts.resize(BUCKET_COUNT, 0);
-        for (sum, count) in self.counts.iter_mut().zip(&histogram.counts) {
-            *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
+        let counted = histogram.parts.iter().map(OnceLock::get).enumerate();
+        for (index, counts) in counted.filter_map(|(index, counts)| Some((index, counts?))) {
+            let sums = self.parts.entry(index).or_insert_with(|| Box::new([0; HALF]));
+            for (sum, count) in sums.iter_mut().zip(&**counts) {
+                *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
+            }
         }
     }
 
     /// Takes away what was counted before, as `earlier` says.
     pub fn subtract(&mut self, earlier: &Distribution) {
-        for (count, before) in self.counts.iter_mut().zip(&earlier.counts) {
-            *count = count.wrapping_sub(*before);
+        for (index, before) in &earlier.parts {
+            let counts = self.parts.entry(*index).or_insert_with(|| Box::new([0; HALF]));
+            for (count, before) in counts.iter_mut().zip(&**before) {
+                *count = count.wrapping_sub(*before);
+            }
         }
     }
 
     /// Returns the number of calls.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.parts.values().flat_map(|counts| counts.iter()).sum()
     }
 
     /// Returns the time that `percent` of the calls, at least one, did not exceed, as the upper
@@ -80,7 +93,7 @@ impl Distribution {
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent.min(100.0) / 100.0 * self.total() as f64 + 0.5) as u64;
         let mut seen = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.counts() {
             seen += count;
             if seen >= rank.max(1) {
                 return highest_of(bucket);
@@ -95,7 +108,7 @@ impl Distribution {
         let mut steps = Vec::new();
         let (mut seen, mut shown, mut bound) = (0, 0, DOUBLING_MIN);
         let total = self.total();
-        for (bucket, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.counts() {
             seen += count;
             if bucket != bucket_of(bound) {
                 continue;
@@ -113,6 +126,14 @@ impl Distribution {
             steps.push((highest_of(bucket_of(bound)), seen));
         }
         steps
+    }
+
+    /// Returns all buckets with their calls, in order.
+    fn counts(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        (0..PART_COUNT).flat_map(move |part| {
+            let counts = self.parts.get(&part);
+            (0..HALF).map(move |at| (part * HALF + at, counts.map_or(0, |counts| counts[at])))
+        })
     }
 }
 
@@ -139,8 +160,9 @@ mod tests {
     use super::*;
 
     fn distribution(times: &[u64]) -> Distribution {
-        let histogram = Histogram::new();
-        times.iter().for_each(|&time| histogram.record(time, 1));
+        let histogram = Histogram::default();
+        let grown = times.iter().filter(|time| histogram.record(**time, 1)).count();
+        assert_eq!(grown, histogram.parts.iter().filter(|part| part.get().is_some()).count());
         let mut distribution = Distribution::default();
         distribution.add(&histogram);
         distribution
