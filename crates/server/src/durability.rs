@@ -8,8 +8,9 @@
 //!
 //! Without a log nothing of this is on the way of a request: there is no consumer, and the gate for
 //! replies is open. With one, a write does nothing more than without: its record is in the backlog,
-//! from which the log thread takes all there is. Replies wait at the gate (`engine::ReleaseGate`),
-//! under `always` until their records are durable, else where the thread is too far behind.
+//! from which the log thread takes all there is, or a worker whose clients all wait for that
+//! (`worker/log_turn.rs`). Replies wait at the gate (`engine::ReleaseGate`), under `always` until
+//! their records are durable, else where the thread is too far behind.
 
 mod feed;
 mod history;
@@ -27,7 +28,7 @@ mod tests;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use base::{DatabaseIndex, Lsn, UnixMs};
@@ -40,6 +41,8 @@ use wal::{Begin, Storage};
 use crate::config::kind::Named;
 use crate::config::options::Settings;
 use crate::persistence::save_options;
+use crate::server_state::ServerState;
+use log_thread::Log;
 
 pub use feed::FEED_DESCRIPTORS;
 pub use history::Retention;
@@ -72,6 +75,8 @@ impl Named for SyncPolicy {
 #[derive(Default)]
 pub struct Durability {
     progress: Progress,
+    /// What is written, held by who writes: the log thread, or a worker whose clients all wait.
+    log: Mutex<Option<Box<Log>>>,
     orders: Mutex<Orders>,
     /// Where the log is, while one is kept.
     place: Mutex<Option<Place>>,
@@ -368,6 +373,31 @@ impl Durability {
         Lsn(self.progress.durable.load(Ordering::SeqCst))
     }
 
+    /// Writes what there is and makes it durable, as the log thread does under `always`, unless
+    /// somebody does so now or no log is kept: then nothing happens, and the answer is false.
+    /// `begin` is called before the gate moves on. The caller holds no guard, and waits for the
+    /// disk.
+    pub fn write_here(&self, shared: &ServerState, begin: impl FnOnce()) -> bool {
+        let mut log = match self.log.try_lock() {
+            Ok(log) => log,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let Some(log) = &mut *log else { return false };
+        begin();
+        let patience = log.step(SyncPolicy::Always, shared);
+        // What others have appended meanwhile they see to at the end of their rounds.
+        if patience.is_some_and(|patience| patience != LOOK_INTERVAL) {
+            self.wakeup.wake();
+        }
+        true
+    }
+
+    fn log(&self) -> MutexGuard<'_, Option<Box<Log>>> {
+        // A panic has ended the process, or the test.
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has the log thread look for records now.
     pub fn wake(&self) {
         self.wakeup.wake();
@@ -502,7 +532,10 @@ struct Wakeup {
 impl Wakeup {
     fn wake(&self) {
         // SYNC POINT: woken before a look at the sleeper. Pairs with the store in `wait`.
-        self.is_woken.store(true, Ordering::SeqCst);
+        if self.is_woken.swap(true, Ordering::SeqCst) {
+            // Another wakes it, and it looks for all there is after that.
+            return;
+        }
         if self.is_sleeping.load(Ordering::SeqCst) {
             // Taken so that the thread is asleep, or has not looked yet.
             drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));

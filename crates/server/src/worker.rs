@@ -27,6 +27,7 @@ use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 use crate::token_table::{Token, TokenTable};
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
+use log_turn::LogTurn;
 use messages::note_monitor;
 use polled::stay_awake;
 use polling::{PollMode, Polling};
@@ -71,6 +72,8 @@ pub struct Worker<'s> {
     held: BTreeSet<u64>,
     /// Connections whose sessions wait for the log: the bits of their tokens.
     awaiting_log: BTreeSet<u64>,
+    /// Who writes the log for them.
+    log_turn: LogTurn,
     /// Connections that are polled: they were served since the worker slept last.
     awake: Vec<Token>,
     /// Keys of the waits that this round has ended.
@@ -149,6 +152,7 @@ macro_rules! context {
     };
 }
 
+mod log_turn;
 mod messages;
 mod polled;
 pub mod polling;
@@ -205,6 +209,7 @@ impl<'s> Worker<'s> {
             unflushed: Vec::new(),
             held: BTreeSet::new(),
             awaiting_log: BTreeSet::new(),
+            log_turn: LogTurn::default(),
             awake: Vec::new(),
             ended_keys: 0,
             unreported_bytes: 0,
@@ -244,6 +249,9 @@ impl<'s> Worker<'s> {
     /// Waits until something is ready, or a wait of a session ends; may poll for a while before it
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
+        if self.log_turn.is_due() && self.take_log_turn(events)? {
+            return Ok(());
+        }
         let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();
         if !may_poll || !self.is_poll_due() || !self.busy_poll(events)? {
             let patience = self.patience();
@@ -394,7 +402,9 @@ impl<'s> Worker<'s> {
         self.flush_all();
         self.report_memory();
         self.shared.service_waker.note_activity();
-        self.shared.durability.note_round(&self.shared.runtime);
+        if !self.log_turn.is_due() {
+            self.shared.durability.note_round(&self.shared.runtime);
+        }
     }
 
     fn on_ready(&mut self, ready: Ready) {
@@ -735,6 +745,9 @@ impl<'s> Worker<'s> {
                 break;
             }
             let wait = if self.may_sleep() { left } else { Duration::ZERO };
+            if self.log_turn.is_due() {
+                self.leave_log_turn();
+            }
             self.poller.wait(events, Some(wait))?;
             for index in 0..events.len() {
                 self.drain_ready(events.at(index));

@@ -26,11 +26,10 @@ const SPARE_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// The log thread's own state.
 pub struct LogThread {
     shared: Arc<ServerState>,
-    log: Option<Box<Log>>,
 }
 
 /// A log that is written.
-struct Log {
+pub(super) struct Log {
     log: RecordLog,
     quiet_looks: u32,
     spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
@@ -41,11 +40,12 @@ struct Log {
 impl LogThread {
     /// Returns the thread of `shared`, which writes nothing yet.
     pub fn new(shared: Arc<ServerState>) -> LogThread {
-        LogThread { shared, log: None }
+        LogThread { shared }
     }
 
     /// Runs until it is told to end.
-    pub fn run(mut self) {
+    pub fn run(self) {
+        let durability = &self.shared.durability;
         loop {
             if self.obey() {
                 return;
@@ -53,31 +53,34 @@ impl LogThread {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
-            let patience = self.log.as_mut().and_then(|log| log.step(&self.shared));
+            let policy = self.shared.settings().persistence.sync_policy;
+            let step = |log: &mut Box<Log>| log.step(policy, &self.shared);
+            let patience = durability.log().as_mut().and_then(step);
             match patience {
                 Some(Duration::ZERO) => {}
-                patience => self.shared.durability.wakeup.wait(patience),
+                patience => durability.wakeup.wait(patience),
             }
         }
     }
 
     /// Does what it was told to; returns whether that is to end.
-    fn obey(&mut self) -> bool {
+    fn obey(&self) -> bool {
         let durability = &self.shared.durability;
         let (begin, ends, exits) = {
             let mut orders = durability.orders();
             (orders.begin.take(), orders.ends, orders.exits)
         };
         if let Some(begin) = begin {
-            self.log = Some(Box::new(Log::new(*begin)));
+            *durability.log() = Some(Box::new(Log::new(*begin)));
         }
         if !ends && !exits {
             return false;
         }
-        let ended = self.log.take().map_or(Ok(()), |log| log.end(&self.shared));
+        let log = durability.log().take();
+        let ended = log.map_or(Ok(()), |log| log.end(&self.shared));
         let ended = ended.map_err(|(log, reason)| {
             tracing::error!("The append-only file cannot be ended in order: {reason}");
-            self.log = Some(log);
+            *durability.log() = Some(log);
             reason
         });
         if ends {
@@ -106,9 +109,8 @@ impl Log {
 
     /// Writes what there is and makes it durable where it is time; returns how long nothing is to
     /// be done, for ever if none.
-    fn step(&mut self, shared: &ServerState) -> Option<Duration> {
+    pub(super) fn step(&mut self, policy: SyncPolicy, shared: &ServerState) -> Option<Duration> {
         self.log.writer()?;
-        let policy = shared.settings().persistence.sync_policy;
         let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
         let written = self.write(policy == SyncPolicy::Always || is_wanted, shared);
         let is_full = matches!(written, Err(WriteError::Full(_)));
