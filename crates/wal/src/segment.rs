@@ -11,10 +11,10 @@ pub const SEGMENT_BYTES: u64 = 64 << 20;
 pub const SPARE_NAME: &str = "spare.tmp";
 
 /// Zeroes are written in pieces of this.
-const ZEROES: &[u8] = &[0; 1 << 20];
+const ZEROES: &[u8] = &[0; 512 << 10];
 
 /// How much of a spare is zeroed before it is made durable.
-const ZEROED_PER_SYNC_BYTES: u64 = 4 << 20;
+const ZEROED_PER_SYNC_BYTES: u64 = 512 << 10;
 
 /// Digits of an LSN in a name: all that 64 bits can have, so that names sort as numbers do.
 const DIGITS: usize = 20;
