@@ -1,7 +1,7 @@
 //! Who is told of a change of a key: the sink of effects, sessions that watch the key or wait for
 //! it, and an eviction policy with memory of its own. Nobody who listens costs one branch each.
 
-use arena::{AccessMark, ValueType};
+use arena::{AccessMark, EntryId, ValueType};
 use base::Key;
 use effects::{Arguments, Cause, Change, Effect, EventClass};
 
@@ -11,16 +11,15 @@ use crate::write::KeyWriter;
 impl KeyWriter<'_> {
     /// Tells the eviction policy, where it has memory of its own, that `key` is there now.
     #[inline]
-    pub(crate) fn tell_inserted(&self, key: &Key<'_>) {
+    pub(crate) fn tell_inserted(&self, key: &Key<'_>, id: EntryId) {
         if self.shard.policy.observes {
-            self.tell_inserted_size(key);
+            self.tell_inserted_size(key, id);
         }
     }
 
     #[inline(never)]
-    fn tell_inserted_size(&self, key: &Key<'_>) {
+    fn tell_inserted_size(&self, key: &Key<'_>, id: EntryId) {
         let part = self.shard.database(self.database).expect("a table with an entry exists");
-        let id = part.table.find(key.hash, key.bytes).expect("the key is there");
         let object = part.object(id);
         let event = KeyEvent::Inserted(object.memory_bytes());
         let own = self.shard.tell_policy(self.database, key.hash, object.mark(), event);

@@ -367,7 +367,7 @@ impl WriteView<'_> {
         let id = part.table.adopt(target.key.hash, target.key.bytes, detached);
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(target.key.slot, bytes);
-        writer.tell_inserted(target.key);
+        writer.tell_inserted(target.key, id);
         writer.shard.publish_counts(target.database);
         writer.appear(target.key);
         let writer = self.at(source);

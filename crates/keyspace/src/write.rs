@@ -791,7 +791,7 @@ impl<'p> KeyWriter<'p> {
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
-        self.tell_inserted(key);
+        self.tell_inserted(key, id);
         self.recorder.has_added = true;
         self.appear(key);
         Ok(())

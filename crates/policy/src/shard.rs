@@ -130,11 +130,17 @@ impl ShardPolicy {
     /// Notes that the key of `hash`, which took `bytes_before`, was written over or changed and
     /// takes `bytes`; returns its new mark.
     pub fn write(&mut self, hash: u64, bytes_before: u64, bytes: u64, mark: Mark) -> Mark {
+        self.resize(bytes_before, bytes);
+        self.overwrite(hash, || bytes, mark)
+    }
+
+    /// As [`ShardPolicy::write`] of a key whose size is told by itself: it is asked for only where
+    /// the key is one of the few that are followed.
+    pub fn overwrite(&mut self, hash: u64, bytes: impl FnOnce() -> u64, mark: Mark) -> Mark {
         self.pass(1);
-        self.change_size(0, bytes as i64 - bytes_before as i64);
         let hash = self.scatter.of(hash);
         if hash & self.known.sample_mask == 0 {
-            self.sample(hash, bytes, Event::Write);
+            self.sample(hash, bytes(), Event::Write);
         }
         mark.used(self.known.now, self.draw())
     }

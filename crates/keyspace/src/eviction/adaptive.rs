@@ -29,8 +29,8 @@ pub(crate) const ALLKEYS: Row = Row {
     is_random: false,
     observes: true,
     // A shard remembers the best of earlier samples: of the keys drawn for one that goes the best
-    // eighth goes in the end, which is about what the best of 16 is that are drawn anew.
-    samples_min: 8,
+    // sixth goes in the end.
+    samples_min: 6,
     // The simulation draws sixteen anew, up to twice, where the best of them is worth more than the
     // usual victim. Here nothing is drawn anew, and with sixteen the workload seed had 0.9 points
     // less (`bench/results/2026-11-26-010303-cache.json`, `010529`).
@@ -146,8 +146,8 @@ impl Ranking for Adaptive {
                 self.policy.hits(hash, times, told.bytes, mark)
             }
             KeyEvent::Written => {
-                let (mark, bytes) = (self.mark_of(told.mark), (told.bytes)());
-                self.policy.write(hash, bytes, bytes, mark)
+                let mark = self.mark_of(told.mark);
+                self.policy.overwrite(hash, told.bytes, mark)
             }
             KeyEvent::Inserted(bytes) => self.policy.insert(hash, bytes),
             KeyEvent::Missed => {
