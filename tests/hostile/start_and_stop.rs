@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::Client;
+use client::{Client, SetOptions};
 use harness::{Kind, Launch, Server, kernel, let_pass, poll_until, words};
 use resp::Value;
 
@@ -80,6 +80,27 @@ fn a_client_that_asks_alone_is_looked_for_and_two_are_not() {
     let before = polls();
     ask_in_turn();
     assert_eq!(polls(), before, "looks for one of two");
+}
+
+#[test]
+fn a_client_that_takes_what_it_posts_is_not_looked_for() {
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let url = format!("shm://{}", server.socket().display());
+    let client = Client::connect(&url).expect("the server is there");
+    let value = vec![b'v'; 100];
+    let cycles = |count: usize| {
+        for _ in 0..count {
+            client.post(b"key", value.clone(), &SetOptions::new()).expect("it is sent");
+            assert!(client.take_once(b"key").expect("it is there").is_some());
+        }
+    };
+    cycles(1000);
+    let before = server.info("busy_polls");
+    cycles(5000);
+    let polls = server.info("busy_polls") - before;
+    assert!(polls < 500, "{polls} looks for who waits for nothing");
+    client.settle().expect("the server has it all");
+    assert!(!client.exists(b"key").expect("the server is there"));
 }
 
 #[test]

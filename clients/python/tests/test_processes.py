@@ -1,5 +1,6 @@
 """Other processes: forked, spawned, killed."""
 
+import collections
 import multiprocessing
 import os
 import signal
@@ -371,6 +372,74 @@ def test_who_looks_for_a_value_does_not_wait_for_deletions(db):
             db.call("CLIENT", "UNPAUSE")
         taker.settle()
         assert len(db) == 0
+
+
+@pytest.mark.parametrize("size", [104, 10_000, 60_000, 1_000_000])
+def test_taken_value_stays_as_it_is_whatever_its_owner_puts_next(db, size):
+    def value_of(number):
+        return number.to_bytes(8, "little") * (size // 8)
+
+    held = collections.deque(maxlen=40)
+    for number in range(1, 600):
+        # One by one at first, then some together.
+        numbers = [number + 1000 * index for index in range(1 if number < 300 else number % 7)]
+        keys = [db.put_auto(value_of(number)) for number in numbers]
+        views = [db.take(key) for key in keys]
+        held.extend(zip(numbers, views, strict=True))
+        del views
+        if number % 50 == 0:
+            assert all(view == value_of(number) for number, view in held)
+
+    def child():
+        whole = all(view == value_of(number) for number, view in held)
+        held.clear()
+        return whole
+
+    assert in_child(child) and all(view == value_of(number) for number, view in held)
+
+    def cycles():
+        assert all(db.take(db.put_auto(value_of(7))) == value_of(7) for _ in range(200))
+
+    # Other threads write to the same memory.
+    threads = [threading.Thread(target=cycles) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(view == value_of(number) for number, view in held)
+    until(lambda: len(db) == 0)
+
+
+@pytest.mark.parametrize("size", [100, 10_000, 1_000_000])
+def test_value_for_another_arrives_from_who_took_its_own_values(db, size):
+    with forebay.connect(db.url) as other:
+        for _ in range(10):
+            for _ in range(40):
+                assert db.take(db.put_auto(bytes(size))).nbytes == size
+            for _ in range(3):
+                key = db.put_auto(b"x" * size)
+                assert other.take(key, timeout=30) == b"x" * size
+    until(lambda: len(db) == 0)
+
+
+def test_refused_value_is_whole_where_its_owner_has_it():
+    with forebay.open(maxmemory="64mb", maxmemory_policy="noeviction") as db:
+        assert all(db.take(db.put_auto(bytes(10_000))) for _ in range(100))
+        with pytest.raises(forebay.ResponseError) as refused:
+            for number in range(100_000):
+                db.put(str(number), bytes(4000))
+        assert refused.value.code == "OOM"
+        views, refusals = [], 0
+        for number in range(1, 100):
+            try:
+                views.append((number, db.take(db.put_auto(bytes([number]) * 10_000))))
+                db.settle()
+            except forebay.ResponseError as error:
+                assert error.code == "OOM"
+                refusals += 1
+        assert refusals > 0 and all(view == bytes([number]) * 10_000 for number, view in views)
+        db.clear()
+        assert db.take(db.put_auto(b"again")) == b"again"
 
 
 def test_posts_within_a_transaction_are_part_of_none(db):

@@ -14,7 +14,8 @@ use crate::answers::accepted;
 use crate::error::{AttachError, ClientError};
 use crate::key_wait::limit;
 use crate::lane_connection::Lane;
-use crate::posts::{Content, Posts};
+use crate::own_takes::OwnTakes;
+use crate::posts::{Content, Posted, Posts};
 use crate::replies::Replies;
 use crate::server_memory::ServerMemory;
 use crate::session_uploads::Mode;
@@ -26,7 +27,7 @@ use crate::value_view::View;
 /// does not read, and neither side waits for the other for ever.
 const SENT_BYTES_MAX: usize = 64 * 1024;
 /// Posts whose replies have not been read. One more is not sent before some are there.
-const POSTS_MAX: usize = 64;
+const POSTS_MAX: usize = 256;
 /// How long a connection that is closed waits for the replies to its posts.
 const LAST_POSTS_LIMIT: Duration = Duration::from_secs(10);
 /// What one read takes.
@@ -47,6 +48,9 @@ pub struct Connection {
     timeout: Option<Duration>,
     /// What was sent over a lane without waiting for the replies.
     posts: Posts,
+    /// Whether it takes by itself what it posts, and has told the server that it waits for nothing.
+    own_takes: OwnTakes,
+    is_patient: bool,
 }
 
 enum Wire {
@@ -117,8 +121,15 @@ impl Connection {
     }
 
     fn new(wire: Wire, session: Option<Arc<ShmSession>>, memory: &ServerMemory) -> Connection {
-        let (timeout, posts) = (memory.timeout, Posts::new(&memory.post_count));
-        Connection { wire, session, is_queueing: false, timeout, posts }
+        Connection {
+            wire,
+            session,
+            is_queueing: false,
+            timeout: memory.timeout,
+            posts: Posts::new(&memory.post_count),
+            own_takes: OwnTakes::new(),
+            is_patient: false,
+        }
     }
 
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
@@ -237,7 +248,7 @@ impl Connection {
         if self.is_queueing || !is_own {
             return Ok(Err(upload));
         }
-        let storing = upload.store(mode);
+        let mut storing = upload.store(mode, 1);
         let requests = storing.requests(key, words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         let replies = self.pipeline(&requests)?;
@@ -259,7 +270,8 @@ impl Connection {
         }
         let mut request: Vec<&[u8]> = vec![b"SET", key, &value];
         request.extend_from_slice(words);
-        self.post(&[&request])?;
+        let takes_it = self.own_takes.note_post(key);
+        self.post(&[&request], takes_it, false)?;
         self.posts.add(Content::Value { key: key.to_vec(), value: Some(value) }, 1);
         Ok(Ok(()))
     }
@@ -278,10 +290,13 @@ impl Connection {
         if !is_own || !self.may_post()? {
             return Ok(Err(upload));
         }
-        let storing = upload.store(Mode::Adopt);
+        // Half of them have to do while the server is being woken for the others.
+        let ahead = upload.ahead_max();
+        let takes_it = self.own_takes.note_post(key) && 2 * self.own_takes.depth() <= ahead;
+        let storing = upload.store(Mode::Adopt, if takes_it { ahead } else { 1 });
         let requests = storing.requests(key, words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
-        self.post(&requests)?;
+        self.post(&requests, takes_it, storing.is_urgent())?;
         let reply_count = requests.len();
         self.posts.add(Content::Upload { key: key.to_vec(), storing }, reply_count);
         Ok(Ok(()))
@@ -296,8 +311,9 @@ impl Connection {
         if !self.may_post()? {
             return Ok(false);
         }
+        self.own_takes.note_take(key);
         self.exchange(|wire| match wire {
-            Wire::Lane(lane) => Ok(lane.post_lazily(&[b"DEL", key])?),
+            Wire::Lane(lane) => Ok(lane.post_lazily(&[&[b"DEL", key]])?),
             Wire::Socket(_) | Wire::Ended => Err(ended()),
         })?;
         self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
@@ -305,14 +321,21 @@ impl Connection {
     }
 
     /// Takes the value of `key` that this connection has posted and whose reply it has not read;
-    /// waits for the reply to one in upload memory, which is read where it lies then.
+    /// one in upload memory is read where it was written.
     ///
     /// # Errors
     /// As [`Connection::post_value`].
     pub fn take_posted(&mut self, key: &[u8]) -> Result<Option<View>, ClientError> {
-        while self.posts.is_unknown(key) && self.settle_one(true)? {}
         self.posts.check()?;
-        Ok(self.posts.take(key))
+        loop {
+            match self.posts.take(key) {
+                Posted::Value(view) => return Ok(Some(view)),
+                Posted::Nothing => return self.posts.check().map(|()| None),
+                Posted::Unknown => {
+                    self.settle_one(true)?;
+                }
+            }
+        }
     }
 
     /// Waits for the replies to everything that was posted.
@@ -320,6 +343,7 @@ impl Connection {
     /// # Errors
     /// As [`Connection::post_value`].
     pub fn settle(&mut self) -> Result<(), ClientError> {
+        self.end_patience();
         while self.settle_one(true)? {}
         self.posts.check()
     }
@@ -331,11 +355,36 @@ impl Connection {
         Ok(self.is_lane() && !self.is_queueing)
     }
 
-    fn post(&mut self, requests: &[&[&[u8]]]) -> Result<(), ClientError> {
+    /// Sends `requests`. Where this connection most likely `takes_it` itself, what they put, nobody
+    /// waits for that, and the server is woken at once only if `is_urgent`.
+    fn post(
+        &mut self,
+        requests: &[&[&[u8]]],
+        takes_it: bool,
+        is_urgent: bool,
+    ) -> Result<(), ClientError> {
+        self.is_patient = takes_it;
         self.exchange(|wire| match wire {
-            Wire::Lane(lane) => Ok(lane.post(requests)?),
+            Wire::Lane(lane) => {
+                lane.set_patience(takes_it);
+                match takes_it && !is_urgent {
+                    true => lane.post_lazily(requests)?,
+                    false => lane.post(requests)?,
+                }
+                Ok(())
+            }
             Wire::Socket(_) | Wire::Ended => Err(ended()),
         })
+    }
+
+    /// Tells the server that this connection waits for replies, if it was told otherwise.
+    #[inline(never)]
+    fn end_patience(&mut self) {
+        self.own_takes.forget();
+        self.is_patient = false;
+        if let Wire::Lane(lane) = &mut self.wire {
+            lane.set_patience(false);
+        }
     }
 
     /// Takes one reply to what was posted, if it has come or `is_awaited`; returns whether there
@@ -365,6 +414,9 @@ impl Connection {
     /// Sends one request and returns its reply, which may be an error.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, ClientError> {
         check(request)?;
+        if self.is_patient {
+            self.end_patience();
+        }
         let reply = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.call(request)?),
             Wire::Socket(socket) => {
@@ -380,6 +432,9 @@ impl Connection {
     /// Sends `requests` and returns their replies in order.
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         requests.iter().try_for_each(|request| check(request))?;
+        if self.is_patient {
+            self.end_patience();
+        }
         let replies = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.pipeline(requests)?),
             Wire::Socket(socket) => socket.pipeline(requests),

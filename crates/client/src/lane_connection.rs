@@ -47,6 +47,10 @@ const FILLED_BYTES_MIN: usize = 1 << 20;
 const FILLED_PIECES_MAX: usize = 16;
 /// Asks for nothing, and is not answered.
 const EMPTY_LINE: &[u8] = b"\r\n";
+/// Requests that nobody waits for and bytes of them for which a server that sleeps is woken before
+/// their bell rings: it works on them while more are sent, and the ring, of 64 KiB, is never full.
+const LAZY_POSTS_MAX: usize = 64;
+const LAZY_BYTES_MAX: usize = 16 * 1024;
 /// What is taken out of the ring at once.
 const TAKEN_BYTES_MAX: usize = 1 << 20;
 
@@ -80,6 +84,10 @@ pub struct Lane {
     /// the thread for it; and when the latest of that was sent.
     late_bell: Option<Arc<LateBell>>,
     latest_lazy: Duration,
+    /// Bytes of such requests since the server was woken last.
+    lazy_bytes: usize,
+    /// What the server was told: whether this side waits for no reply.
+    is_patient: bool,
     /// The server rings it when this side waits by socket.
     client_doorbell: Stream,
     generation: Generation,
@@ -134,6 +142,8 @@ impl Lane {
             control_socket: connection.socket()?,
             late_bell: None,
             latest_lazy: Duration::ZERO,
+            lazy_bytes: 0,
+            is_patient: false,
             client_doorbell,
             generation: Generation::current(),
         })
@@ -194,33 +204,44 @@ impl Lane {
         })
     }
 
-    /// As [`Lane::post`], for a request that nobody waits for: where such ones come one after the
-    /// other, the server is not woken for each. It executes them with what comes next, or after
-    /// about [`DELAY`].
+    /// As [`Lane::post`], for requests that nobody waits for: where such ones come one after the
+    /// other, the server is not woken for each. It executes them with what comes next, once they
+    /// are many, or after about [`DELAY`].
     ///
     /// # Errors
     /// As [`Lane::call`].
-    pub(crate) fn post_lazily(&mut self, request: &[&[u8]]) -> Result<(), AttachError> {
+    pub(crate) fn post_lazily(&mut self, requests: &[&[&[u8]]]) -> Result<(), AttachError> {
         let now = sys::clock::monotonic();
         let is_one_of_many = now.saturating_sub(self.latest_lazy) < DELAY;
         self.latest_lazy = now;
         let Some(bell) = self.late_bell.as_ref().filter(|_| is_one_of_many).map(Arc::clone) else {
-            return self.post(&[request]);
+            return self.post(requests);
         };
         self.exchange(|lane| {
-            lane.encoded.clear();
-            encode_command(request, &mut lane.encoded);
-            let encoded = std::mem::take(&mut lane.encoded);
+            let mut encoded = std::mem::take(&mut lane.encoded);
+            encoded.clear();
+            requests.iter().for_each(|request| encode_command(request, &mut encoded));
             let count = lane.end.write(&[&encoded]).map_err(broken)?;
-            match count == encoded.len() {
+            lane.posted += requests.len();
+            lane.lazy_bytes += count;
+            let is_much = lane.posted >= LAZY_POSTS_MAX || lane.lazy_bytes >= LAZY_BYTES_MAX;
+            match count == encoded.len() && !is_much {
                 true if lane.end.peer_sleeps_for(NEWS) => bell.ring_later(),
-                true => {}
+                true => lane.lazy_bytes = 0,
                 false => lane.send_rest(count, &encoded)?,
             }
             lane.encoded = encoded;
-            lane.posted += 1;
             Ok(())
         })
+    }
+
+    /// Tells the server whether this side waits for no reply from now on: then it does not poll for
+    /// what is posted.
+    pub(crate) fn set_patience(&mut self, is_patient: bool) {
+        if self.is_patient != is_patient {
+            self.is_patient = is_patient;
+            self.end.set_patience(is_patient);
+        }
     }
 
     /// Has what is sent by [`Lane::post_lazily`] rung for by the thread of `late_bells`.
@@ -444,10 +465,11 @@ impl Lane {
     }
 
     /// Rings if the server sleeps for `reason`, where `count` bytes were put or taken.
-    fn ring_for(&self, count: usize, reason: u64) {
+    fn ring_for(&mut self, count: usize, reason: u64) {
         if count > 0 && self.end.claim(reason).is_some() {
             self.end.set_client_processor(sys::process::processor());
             self.server_doorbell.wake();
+            self.lazy_bytes = 0;
             if let Some(bell) = &self.late_bell {
                 bell.forget();
             }

@@ -42,6 +42,7 @@ mod late_bells;
 mod leases;
 pub mod multiplex;
 mod options;
+mod own_takes;
 mod posts;
 mod replies;
 mod server_memory;

@@ -33,6 +33,15 @@ pub struct Post {
     pub replies: Vec<Reply>,
 }
 
+/// What the posts of a connection say of a key.
+pub enum Posted {
+    /// What it holds.
+    Value(View),
+    /// That only the server knows what it holds, as this connection has deleted it.
+    Unknown,
+    Nothing,
+}
+
 /// What was posted.
 pub enum Content {
     /// A value that was sent; kept as long as the same connection may take it before it is stored.
@@ -79,24 +88,17 @@ impl Posts {
         self.open.iter().any(|post| matches!(post.content, Content::Upload { .. }))
     }
 
-    /// Returns whether only the server knows what `key` holds after what is not answered yet: it
-    /// was posted in upload memory, or deleted.
-    pub fn is_unknown(&self, key: &[u8]) -> bool {
-        let is_it = |post: &Post| match &post.content {
-            Content::Upload { key: posted, .. } | Content::Deletion { key: posted } => {
-                posted == key
+    /// Takes the value of `key` as the latest post of it that is not answered yet says.
+    pub fn take(&mut self, key: &[u8]) -> Posted {
+        let latest = self.open.iter_mut().rev().find(|post| post.content.key() == key);
+        match latest.map(|post| &mut post.content) {
+            Some(Content::Value { value, .. }) => {
+                value.take().map_or(Posted::Unknown, |value| Posted::Value(View::from(value)))
             }
-            Content::Value { .. } => false,
-        };
-        self.open.iter().any(is_it)
-    }
-
-    /// Takes the value of `key` that was sent and is not answered yet.
-    pub fn take(&mut self, key: &[u8]) -> Option<View> {
-        self.open.iter_mut().rev().find_map(|post| match &mut post.content {
-            Content::Value { key: posted, value } if posted == key => value.take().map(View::from),
-            Content::Value { .. } | Content::Upload { .. } | Content::Deletion { .. } => None,
-        })
+            Some(Content::Upload { storing, .. }) => Posted::Value(storing.view()),
+            Some(Content::Deletion { .. }) => Posted::Unknown,
+            None => Posted::Nothing,
+        }
     }
 
     /// Fails where one has failed since the last call.
@@ -105,6 +107,16 @@ impl Posts {
     /// What the server said of it.
     pub fn check(&mut self) -> Result<(), ClientError> {
         self.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Content {
+    fn key(&self) -> &[u8] {
+        match self {
+            Content::Value { key, .. }
+            | Content::Upload { key, .. }
+            | Content::Deletion { key } => key,
+        }
     }
 }
 
@@ -120,7 +132,7 @@ impl Post {
         let mut replies = self.replies;
         let stored = match self.content {
             Content::Value { .. } => accepted(replies.remove(0))?,
-            Content::Upload { storing, .. } => storing.finish(replies)?,
+            Content::Upload { mut storing, .. } => storing.finish(replies)?,
             // Whatever it held and whoever was faster: the key is not there any more.
             Content::Deletion { .. } => return accepted(replies.remove(0)).map(drop),
         };
@@ -146,12 +158,13 @@ mod tests {
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (3, 3));
         posts.answer(Reply::Error(b"OOM no memory".to_vec()));
         posts.answer(Reply::Error(b"ERR other".to_vec()));
-        assert!(posts.is_unknown(b"a") && !posts.is_unknown(b"b"));
+        assert!(matches!(posts.take(b"a"), Posted::Unknown), "it was deleted");
+        assert!(matches!(posts.take(b"b"), Posted::Nothing), "it was answered");
         posts.answer(Reply::Integer(0));
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 0));
         let told = posts.check().expect_err("the first was refused");
         assert_eq!(told.code(), Some("OOM"));
-        assert!(posts.check().is_ok() && !posts.is_unknown(b"a"));
+        assert!(posts.check().is_ok() && matches!(posts.take(b"a"), Posted::Nothing));
     }
 
     #[test]
@@ -159,9 +172,9 @@ mod tests {
         let count = Arc::default();
         let mut posts = Posts::new(&count);
         posts.add(value(b"a"), 1);
-        assert!(posts.take(b"b").is_none());
-        assert_eq!(&*posts.take(b"a").expect("it is open"), b"value");
-        assert!(posts.take(b"a").is_none());
+        assert!(matches!(posts.take(b"b"), Posted::Nothing));
+        assert!(matches!(posts.take(b"a"), Posted::Value(value) if *value == *b"value"));
+        assert!(matches!(posts.take(b"a"), Posted::Unknown));
         drop(posts);
         assert_eq!(count.load(Ordering::Relaxed), 0, "who is gone has nothing open");
     }

@@ -47,6 +47,7 @@ pub struct Commit {
     offset: u64,
     buffer_bytes: u64,
     next_bytes: u64,
+    next_count: usize,
     mode: Mode,
     /// Offset, length, and the bytes of the next buffer, as words.
     words: [String; 3],
@@ -56,8 +57,11 @@ pub struct Commit {
 pub struct Committed {
     /// What SET would reply, or the refusal: the buffer is open then, as it was.
     pub stored: Result<Reply, AttachError>,
-    /// The buffer that was asked for along with it.
-    pub next: Option<UploadBuffer>,
+    /// The buffers that were asked for along with it.
+    pub next: Vec<UploadBuffer>,
+    /// Where those begin that a view of this process looks at still: they are the client's, to be
+    /// used once it does not.
+    pub held: Vec<u64>,
 }
 
 impl Uploads {
@@ -110,9 +114,7 @@ impl Uploads {
         bytes: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<UploadBuffer, AttachError> {
-        let text = bytes.to_string();
-        let mut replies = send(&[&[b"SHM", b"ALLOC", text.as_bytes()]])?.into_iter();
-        let offset = offset(replies.next())?;
+        let offset = self.allocate_range(bytes, &mut send)?;
         match self.buffer_at(offset, bytes) {
             Some(buffer) => Ok(buffer),
             None => {
@@ -121,6 +123,20 @@ impl Uploads {
                 Err(AttachError::Unexpected(format!("buffer at {offset}, which is not mapped")))
             }
         }
+    }
+
+    /// As [`Uploads::allocate`]; returns where the buffer begins.
+    ///
+    /// # Errors
+    /// When the server refuses, or `send` fails.
+    pub(crate) fn allocate_range(
+        &self,
+        bytes: u64,
+        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+    ) -> Result<u64, AttachError> {
+        let text = bytes.to_string();
+        let mut replies = send(&[&[b"SHM", b"ALLOC", text.as_bytes()]])?.into_iter();
+        offset(replies.next())
     }
 
     /// Makes `key` hold the first `length` bytes of `buffer`, with `options` of SET, and asks for
@@ -138,20 +154,25 @@ impl Uploads {
         next: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<(Reply, Option<UploadBuffer>), AttachError> {
-        let commit = Commit::new((buffer, length), mode, next);
+        let commit = Commit::new((&buffer, length), mode, (next, usize::from(next > 0)));
+        // From here on the bytes are the server's.
+        drop(buffer);
         let requests = commit.requests(key, options);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
-        let Committed { stored, next } = self.committed(&commit, send(&requests)?)?;
-        match stored {
-            Ok(stored) => Ok((stored, next)),
+        let Committed { stored, mut next, mut held } = self.committed(&commit, send(&requests)?)?;
+        let next = next.pop();
+        let (stored, next) = match stored {
+            Ok(stored) => (Ok(stored), next),
             Err(error) => {
                 // The next buffer was given all the same, and the caller does not see it.
-                if let Some(offset) = next.map(|buffer| buffer.offset()) {
-                    self.give_back(offset, send)?;
-                }
-                Err(error)
+                held.extend(next.map(|buffer| buffer.offset()));
+                (Err(error), None)
             }
+        };
+        for offset in held {
+            self.give_back(offset, &mut send)?;
         }
+        Ok((stored?, next))
     }
 
     /// Returns what `replies` to the requests of `commit` say.
@@ -165,14 +186,14 @@ impl Uploads {
     ) -> Result<Committed, AttachError> {
         let mut replies = replies.into_iter();
         let stored = accepted(replies.next().ok_or_else(none)?);
-        let next = offset(replies.next()).ok();
-        let next = next.and_then(|offset| self.buffer_at(offset, commit.next_bytes));
-        Ok(Committed { stored, next })
-    }
-
-    /// Returns the buffer that `commit`, which was refused, has left as it was.
-    pub(crate) fn refused(&self, commit: &Commit) -> Option<UploadBuffer> {
-        self.buffer_at(commit.offset, commit.buffer_bytes)
+        let mut committed = Committed { stored, next: Vec::new(), held: Vec::new() };
+        for offset in replies.filter_map(|reply| offset(Some(reply)).ok()) {
+            match self.buffer_at(offset, commit.next_bytes) {
+                Some(buffer) => committed.next.push(buffer),
+                None => committed.held.push(offset),
+            }
+        }
+        Ok(committed)
     }
 
     /// Gives back the buffer at `offset` that was not committed.
@@ -189,18 +210,34 @@ impl Uploads {
         accepted(replies.next().ok_or_else(none)?).map(drop)
     }
 
-    fn buffer_at(&self, offset: u64, bytes: u64) -> Option<UploadBuffer> {
+    /// Returns the `bytes` at `offset`, which the server has given to this session; `None` while
+    /// somebody in this process has some of them.
+    pub(crate) fn buffer_at(&self, offset: u64, bytes: u64) -> Option<UploadBuffer> {
         self.control.runs().mapped.iter().find_map(|run| run.buffer(offset, bytes))
     }
 }
 
 impl Commit {
-    /// Returns what makes a value of the first `length` bytes of `buffer`, and asks for a buffer
-    /// of `next` bytes where that is more than 0. From here on the bytes are the server's.
-    pub(crate) fn new((buffer, length): (UploadBuffer, u64), mode: Mode, next: u64) -> Commit {
+    /// Returns what makes a value of the first `length` bytes of `buffer`, which nobody changes
+    /// from here on, and asks for `next_count` buffers of `next_bytes`.
+    pub(crate) fn new(
+        (buffer, length): (&UploadBuffer, u64),
+        mode: Mode,
+        (next_bytes, next_count): (u64, usize),
+    ) -> Commit {
         let (offset, buffer_bytes) = (buffer.offset(), buffer.len() as u64);
-        let words = [offset, length, next].map(|number| number.to_string());
-        Commit { offset, buffer_bytes, next_bytes: next, mode, words }
+        let words = [offset, length, next_bytes].map(|number| number.to_string());
+        Commit { offset, buffer_bytes, next_bytes, next_count, mode, words }
+    }
+
+    /// Returns where the buffer is and how large.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.offset, self.buffer_bytes)
+    }
+
+    /// Returns the size of the buffers that are asked for, and how many those are.
+    pub(crate) fn next(&self) -> (u64, usize) {
+        (self.next_bytes, self.next_count)
     }
 
     /// Returns the requests, to be sent together, that make it the value of `key` with `options`
@@ -219,9 +256,7 @@ impl Commit {
         let mut commit: Vec<&[u8]> = vec![b"SHM", b"COMMIT", offset, length, mode, key];
         commit.extend_from_slice(options);
         let mut requests = vec![commit];
-        if self.next_bytes > 0 {
-            requests.push(vec![b"SHM", b"ALLOC", next]);
-        }
+        requests.extend((0..self.next_count).map(|_| vec![&b"SHM"[..], b"ALLOC", next]));
         requests
     }
 }

@@ -5,7 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arena::reader::{KeptView, Target};
-use ring::Mapped;
+use ring::{Mapped, UploadBuffer};
+use sys::fork::Generation;
 use sys::memfd_segments::private_copy::PrivateCopy;
 
 use crate::error::check_process;
@@ -29,11 +30,26 @@ pub struct View(Bytes);
 enum Bytes {
     Inline { length: u8, bytes: [u8; INLINE_BYTES_MAX] },
     Owned(Vec<u8>),
+    Uploaded(Uploaded),
     // In this order: the pin is taken back before the session ends.
     Pinned { view: KeptView<Mapped>, session: Arc<ShmSession> },
 }
 
+/// The first bytes of memory that this process has written, and that stays as it is from then on:
+/// nobody has it to write while this is there.
+struct Uploaded {
+    /// Absent only while it is dropped.
+    buffer: Option<Arc<UploadBuffer>>,
+    length: usize,
+    generation: Generation,
+}
+
 impl View {
+    pub(crate) fn uploaded(buffer: Arc<UploadBuffer>, length: usize) -> View {
+        let (buffer, generation) = (Some(buffer), Generation::current());
+        View(Bytes::Uploaded(Uploaded { buffer, length, generation }))
+    }
+
     pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<ShmSession>) -> View {
         View(Bytes::Pinned { view, session })
     }
@@ -44,14 +60,14 @@ impl View {
 
     /// Returns whether the bytes are those in the server's memory, and not a copy.
     pub fn is_pinned(&self) -> bool {
-        matches!(self.0, Bytes::Pinned { .. })
+        matches!(self.0, Bytes::Pinned { .. } | Bytes::Uploaded(_))
     }
 
     /// Returns where in the server's memory the bytes lie, if they do: what SHM TAKE asks for.
     pub fn offset(&self) -> Option<u64> {
         match &self.0 {
             Bytes::Pinned { view, .. } => Some(view.offset()),
-            Bytes::Inline { .. } | Bytes::Owned(_) => None,
+            Bytes::Inline { .. } | Bytes::Owned(_) | Bytes::Uploaded(_) => None,
         }
     }
 
@@ -59,7 +75,7 @@ impl View {
     pub(crate) fn session(&self) -> Option<&Arc<ShmSession>> {
         match &self.0 {
             Bytes::Pinned { session, .. } => Some(session),
-            Bytes::Inline { .. } | Bytes::Owned(_) => None,
+            Bytes::Inline { .. } | Bytes::Owned(_) | Bytes::Uploaded(_) => None,
         }
     }
 
@@ -81,6 +97,22 @@ impl View {
         match self.0 {
             Bytes::Owned(bytes) => bytes,
             bytes => View(bytes).to_vec(),
+        }
+    }
+}
+
+impl Uploaded {
+    fn bytes(&self) -> &[u8] {
+        let buffer = self.buffer.as_ref().expect("it is there until this is dropped");
+        &buffer[..self.length]
+    }
+}
+
+impl Drop for Uploaded {
+    fn drop(&mut self) {
+        // In a forked child it is the parent's, whose threads may have held a lock that it takes.
+        if !self.generation.is_current() {
+            std::mem::forget(self.buffer.take());
         }
     }
 }
@@ -108,7 +140,7 @@ impl Target for View {
                 &mut bytes[..length]
             }
             Bytes::Owned(bytes) => bytes,
-            Bytes::Pinned { .. } => unreachable!("it was replaced above"),
+            Bytes::Pinned { .. } | Bytes::Uploaded(_) => unreachable!("it was replaced above"),
         }
     }
 }
@@ -122,6 +154,7 @@ impl Deref for View {
             Bytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
             Bytes::Owned(bytes) => bytes,
             Bytes::Pinned { view, .. } => view,
+            Bytes::Uploaded(uploaded) => uploaded.bytes(),
         }
     }
 }

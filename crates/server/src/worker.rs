@@ -276,18 +276,24 @@ impl<'s> Worker<'s> {
     #[inline]
     fn is_poll_due(&mut self) -> bool {
         let mode = self.settings.polling.mode;
-        if mode == PollMode::Lone && self.polling.is_alone() && self.shares_processor() {
-            return self.leave_to_client();
+        if mode == PollMode::Lone && self.polling.is_alone() {
+            let lone = self.polling.lone_client();
+            let member = lone.and_then(|token| self.connections.get_mut(token));
+            if let Some(member) = member {
+                let transport = member.connection.transport();
+                // It waits for no reply, and whatever polls may share its core.
+                if transport.is_peer_patient() {
+                    self.announce_busy_poll(None);
+                    return false;
+                }
+                // Where it was when it woke this worker last.
+                let other = transport.peer_processor();
+                if other.is_some_and(|other| other == sys::process::processor()) {
+                    return self.leave_to_client();
+                }
+            }
         }
         self.polling.is_due(mode)
-    }
-
-    /// Returns whether the client that would be polled for was on this processor when it woke this
-    /// worker last.
-    fn shares_processor(&mut self) -> bool {
-        let member = self.polling.lone_client().and_then(|token| self.connections.get_mut(token));
-        let other = member.and_then(|member| member.connection.transport().peer_processor());
-        other.is_some_and(|other| other == sys::process::processor())
     }
 
     /// Leaves this processor to a client; returns whether that was possible.
