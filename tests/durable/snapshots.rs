@@ -49,6 +49,33 @@ fn a_reload_keeps_what_a_file_says_of_a_value_beside_its_bytes() {
 }
 
 #[test]
+fn a_reload_leaves_no_file_but_that_of_the_dataset() {
+    let server = Launch::new(Kind::Forebay).option("enable-debug-command", "yes").start();
+    let unfinished = || {
+        let entries = fs::read_dir(server.folder().path()).expect("the folder is there");
+        let names = entries.map(|entry| entry.expect("it can be read").file_name());
+        names.filter(|name| name.as_encoded_bytes().starts_with(b"temp-")).count()
+    };
+    let mut client = server.tcp();
+    client.call("SET lake deep");
+    assert_eq!(client.call("DEBUG RELOAD"), Value::Simple(b"OK".to_vec()));
+    assert_eq!(unfinished(), 0);
+    // What cannot take the place of the file stays beside it for as long as it is written.
+    let file = server.folder().join("dump.rdb");
+    fs::remove_file(&file).expect("it was written");
+    fs::create_dir(&file).expect("its name is free");
+    let reply = client.call("DEBUG RELOAD");
+    assert!(matches!(reply, Value::Error(_)), "{reply:?}");
+    assert_eq!(unfinished(), 0);
+    assert_eq!(client.call("GET lake"), Value::Bulk(b"deep".to_vec()));
+    fs::remove_dir(&file).expect("nothing is in it");
+    fs::write(&file, "no dataset").expect("its name is free");
+    let reply = client.call("DEBUG RELOAD NOSAVE");
+    assert!(matches!(reply, Value::Error(_)), "{reply:?}");
+    assert_eq!(unfinished(), 0);
+}
+
+#[test]
 fn log_goes_on_from_the_snapshot_whenever_that_is_written() {
     let folder = TempFolder::new();
     let mut server = durable(folder.path()).start();

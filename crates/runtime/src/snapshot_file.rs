@@ -10,7 +10,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -148,19 +148,14 @@ impl Runtime {
         progress: &SaveProgress,
         prepare: impl FnOnce(&Saved) -> Result<(), SaveError>,
     ) -> Result<Saved, SaveError> {
-        let own = temporary(path);
-        let saved = self.save_beside(&own, options, progress).and_then(|saved| {
+        by_temporary(path, |own| {
+            let saved = self.save_beside(own, options, progress)?;
             prepare(&saved)?;
             let system = |step| move |error| SaveError::System { step, error };
-            fs::rename(&own, path).map_err(system("Error moving temp DB file on the final one"))?;
+            fs::rename(own, path).map_err(system("Error moving temp DB file on the final one"))?;
             sync_directory(path).map_err(system("fsync of the directory"))?;
             Ok(saved)
-        });
-        if saved.is_err() {
-            // Where it is not there, there is nothing to remove.
-            let _ = fs::remove_file(&own);
-        }
-        saved
+        })
     }
 
     fn save_beside(
@@ -225,11 +220,24 @@ impl Runtime {
         path: &Path,
         options: &SaveOptions,
     ) -> io::Result<()> {
-        let (keyspace, own) = (self.keyspace(), temporary(path));
+        by_temporary(path, |own| {
+            self.write_held(guard, own, options)?;
+            fs::rename(own, path)?;
+            sync_directory(path)
+        })
+    }
+
+    fn write_held(
+        &self,
+        guard: &mut Guard<'_>,
+        path: &Path,
+        options: &SaveOptions,
+    ) -> io::Result<()> {
+        let keyspace = self.keyspace();
         let version = keyspace.export_version();
         let timed = keyspace.databases().any(|database| keyspace.counts(database).timed > 0);
         let form = FileForm { version, has_field_times: timed, has_checksum: options.has_checksum };
-        let out = BufWriter::with_capacity(BUFFER_BYTES, File::create(&own)?);
+        let out = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
         let mut writer = FileWriter::begin(out, &form)?;
         writer.field(b"redis-ver", options.redis_version.as_bytes())?;
         let mut encoder = EntryEncoder::new(version, options.compresses);
@@ -244,9 +252,7 @@ impl Runtime {
             written?;
         }
         let out = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-        out.sync_all()?;
-        fs::rename(&own, path)?;
-        sync_directory(path)
+        out.sync_all()
     }
 }
 
@@ -402,10 +408,17 @@ impl Write for Syncing {
     }
 }
 
-/// Returns the name under which the file that becomes `path` is written: another one for each
-/// process, as Redis's.
-fn temporary(path: &Path) -> PathBuf {
-    path.with_file_name(format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", std::process::id()))
+/// Has `write` write what becomes the file at `path` under another name, one for each process, as
+/// Redis's, and give it its own. Where that fails nothing of it is left.
+fn by_temporary<R, E>(path: &Path, write: impl FnOnce(&Path) -> Result<R, E>) -> Result<R, E> {
+    let name = format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", std::process::id());
+    let own = path.with_file_name(name);
+    let written = write(&own);
+    if written.is_err() {
+        // Where it is not there, there is nothing to remove.
+        let _ = fs::remove_file(&own);
+    }
+    written
 }
 
 /// Returns whether a file of this name is one that was not finished, by this process or another.
