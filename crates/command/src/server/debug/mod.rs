@@ -1,8 +1,8 @@
 //! DEBUG: for tests and for people who look closely.
 //!
 //! Redis knows no subcommands here: one row of COMMAND INFO, one text for what it does not know.
-//! The rows of this folder are in no other table. What would need an append-only file is refused,
-//! and what switches something that is not here does nothing.
+//! The rows of this folder are in no other table. What is not here is refused with the reason, and
+//! what switches something that is not here does nothing.
 
 mod client_eviction;
 mod config_rewrite_force_all;
@@ -115,17 +115,17 @@ const WITHOUT_EFFECT: &[(&str, usize)] = &[
 
 /// What Redis can do and Forebay does not, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("aof-flush-sleep", "nothing is saved to disk"),
+    ("aof-flush-sleep", "the log is not slowed down on request"),
     ("change-repl-id", "there is no replication"),
-    ("crash-and-recover", "nothing is saved that a new process could begin with"),
+    ("crash-and-recover", "the server does not start itself again"),
     ("clusterlink", "there is no cluster"),
     ("drop-cluster-packet-filter", "there is no cluster"),
     ("leak", "no memory is lost on request"),
-    ("loadaof", "nothing is saved to disk"),
+    ("loadaof", "a log is read when the server starts, and then alone"),
     ("mallctl", "the allocator has no such numbers"),
     ("mallctl-str", "the allocator has no such texts"),
     ("replicate", "there is no replication"),
-    ("restart", "nothing is saved that a new process could begin with"),
+    ("restart", "the server does not start itself again"),
     ("structsize", "there are no such structures"),
 ];
 
