@@ -118,12 +118,26 @@ fn what_has_no_meaning_here_is_refused_with_its_reason() {
         ("STRUCTSIZE", "there are no such structures"),
         ("DROP-CLUSTER-PACKET-FILTER 1", "there is no cluster"),
         ("CHANGE-REPL-ID", "there is no replication"),
-        ("LOADAOF", "nothing is saved to disk"),
-        ("RESTART", "nothing is saved that a new process could begin with"),
+        ("LOADAOF", "a log is read when the server starts, and then alone"),
+        ("RESTART", "the server does not start itself again"),
     ] {
         let name = request.split(' ').next().unwrap_or_default();
         let expected = format!("ERR DEBUG {name} is not supported: {reason}");
         assert_eq!(client.call(&format!("DEBUG {request}")), error(&expected));
+    }
+}
+
+#[test]
+fn an_object_tells_its_last_use_where_the_policy_keeps_it() {
+    let server = Server::start(Kind::Forebay);
+    let mut client = server.tcp();
+    for (policy, is_told) in [("allkeys-lru", true), ("allkeys-lfu", true), ("adaptive", false)] {
+        client.call(&format!("CONFIG SET maxmemory-policy {policy}"));
+        client.call("SET lake deep");
+        let shown = text(&client.call("DEBUG OBJECT lake"));
+        assert!(shown.contains(" serializedlength:5"), "{shown}");
+        let (used, idle) = (shown.contains(" lru:"), shown.contains(" lru_seconds_idle:"));
+        assert_eq!((used, idle), (is_told, is_told), "{policy}: {shown}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use harness::{Connection, Kind, Server, request};
+use harness::{Connection, Kind, Server, poll_until, request};
 
 use super::{Wire, forebay, memcached};
 
@@ -102,6 +102,66 @@ fn a_snapshot_with_items_is_one_for_redis_too() {
     fs::write(folder.join("dump.rdb"), file).unwrap();
     let redis = redis.option("dir", &folder.path().display().to_string()).start();
     assert_eq!(ask(&mut redis.tcp(), &["GET", "lake"]), "$4\r\ndeep\r\n");
+}
+
+const POLICIES: [&str; 10] = [
+    "noeviction",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "adaptive",
+    "volatile-adaptive",
+];
+
+#[test]
+fn an_item_tells_whether_it_was_fetched_under_each_policy() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    for policy in POLICIES {
+        ask(&mut redis, &["CONFIG", "SET", "maxmemory-policy", policy]);
+        for store in [&b"set lake 0 60 4\r\ndeep\r\n"[..], b"ms lake 4 T60\r\ndeep\r\n"] {
+            wire.ask(store);
+            assert_eq!(ask(&mut redis, &["GET", "lake"]), "$4\r\ndeep\r\n");
+            let replies = wire.ask(b"mg lake h\r\nmg lake h\r\ntouch lake 60\r\nmg lake h\r\n");
+            assert_eq!(replies, b"HD h0\r\nHD h1\r\nTOUCHED\r\nHD h1\r\n", "{policy}");
+        }
+    }
+}
+
+/// Returns the number behind `name` in a line of words; none where no word has that name.
+fn number_in(line: &[u8], name: &str) -> Option<u64> {
+    let line = String::from_utf8_lossy(line);
+    let mut numbers = line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name));
+    numbers.next().map(|number| number.parse().expect("it is a number"))
+}
+
+#[test]
+fn an_item_tells_its_last_use_where_the_policy_keeps_it() {
+    let (server, port) = forebay(&[]);
+    let (mut wire, mut redis) = (Wire::connect(port), server.tcp());
+    // Of those that keep it in the same way, one.
+    for policy in ["noeviction", "allkeys-lru", "allkeys-lfu", "adaptive", "volatile-adaptive"] {
+        ask(&mut redis, &["CONFIG", "SET", "maxmemory-policy", policy]);
+        wire.ask(b"flush_all\r\nset lake 0 60 4\r\ndeep\r\n");
+        if policy.ends_with("adaptive") {
+            assert_eq!(number_in(&wire.ask(b"me lake\r\n"), "la="), None);
+            assert_eq!(wire.ask(b"mg lake s l f\r\n"), b"HD s4 f0\r\n");
+            assert_eq!(wire.ask(b"mg other N60 l s\r\n"), b"HD s0 W\r\n");
+            continue;
+        }
+        assert_eq!(wire.ask(b"mg other N60 l s\r\n"), b"HD l0 s0 W\r\n");
+        // Looking by `me` is no use.
+        poll_until("a second without use", || {
+            number_in(&wire.ask(b"me lake\r\n"), "la=").expect("it is told") > 0
+        });
+        let idle = number_in(&wire.ask(b"mg lake l\r\n"), "l").expect("it is told");
+        assert!((1..86_400).contains(&idle), "{policy}: {idle}");
+        poll_until("a use just now", || wire.ask(b"mg lake l\r\n") == b"HD l0\r\n");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub struct FoundItem<'g> {
     pub own_tail: Option<ItemTail>,
     /// When it expires.
     pub expiry: Option<UnixMs>,
-    /// When and how often it had been used; nothing where it was made just now.
+    /// When it had been used last; nothing where the policy keeps something else in its mark.
     pub mark: Option<AccessMark>,
     /// Whether a client of memcached had fetched it since it was stored.
     pub was_fetched: bool,
@@ -66,9 +66,10 @@ impl FoundItem<'_> {
         self.own_tail.map_or(0, |tail| tail.flags)
     }
 
-    /// Returns for how many seconds before `now` it had not been used.
-    pub fn idle_seconds(&self, now: UnixMs) -> u64 {
-        self.mark.map_or(0, |mark| idle_seconds(mark, now))
+    /// Returns for how many seconds before `now` it had not been used; `None` where the policy
+    /// keeps something else in its mark.
+    pub fn idle_seconds(&self, now: UnixMs) -> Option<u64> {
+        self.mark.map(|mark| idle_seconds(mark, now))
     }
 
     /// Returns whether a client has said that the value is to be made anew.
@@ -159,8 +160,17 @@ impl<'g> ReadView<'g> {
             part.table.touch_fetched(id, mark);
         }
         let (was_fetched, is_won) = (entry.header().is_fetched(), entry.header().is_won());
-        let (expiry, mark) = (entry.expiry(), Some(entry.mark()));
+        let (expiry, mark) = (entry.expiry(), shard.dated(entry.mark()));
         Ok(Some(FoundItem { value, own_tail, expiry, mark, was_fetched, is_won }))
+    }
+
+    /// Returns the item that a client of memcached is told to make at `key`: an empty one, which it
+    /// `is_won` already where another client has been told.
+    pub fn item_in_the_making(&self, key: &Key<'_>, tail: ItemTail, is_won: bool) -> FoundItem<'g> {
+        let shard = self.shards().shard(key.shard);
+        let mark = shard.dated(shard.published.tracking.first(self.now()));
+        let (own_tail, was_fetched) = (Some(tail), false);
+        FoundItem { value: b"", own_tail, expiry: None, mark, was_fetched, is_won }
     }
 
     /// Marks the value at `key` as fetched, where lookups count as uses; counts neither hit nor

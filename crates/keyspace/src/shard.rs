@@ -221,6 +221,12 @@ impl Shard {
         }
     }
 
+    /// Returns `mark` where it tells when its entry was used last: those that are the policy's own
+    /// tell a time of the policy, which goes on with requests.
+    pub fn dated(&self, mark: AccessMark) -> Option<AccessMark> {
+        if self.policy.owns_marks { None } else { Some(mark) }
+    }
+
     /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no
     /// policy observes passes [`Shard::used`].
     #[inline(never)]

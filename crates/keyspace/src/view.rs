@@ -257,9 +257,11 @@ impl<'g> ReadView<'g> {
         self.shards.shard(key.shard).account().export_version()
     }
 
-    /// Returns for how many seconds `entry` has not been used.
-    pub fn idle_seconds(&self, entry: &Entry<'_>) -> u64 {
-        idle_seconds(entry.mark(), self.now)
+    /// Returns for how many seconds `entry`, which is that of `key`, has not been used; `None`
+    /// where the policy keeps something else in its mark.
+    pub fn idle_seconds(&self, key: &Key<'_>, entry: &Entry<'_>) -> Option<u64> {
+        let mark = self.shards.shard(key.shard).dated(entry.mark())?;
+        Some(idle_seconds(mark, self.now))
     }
 
     /// Returns the counter of accesses of `entry`, which is that of `key`; `None` where the policy

@@ -107,9 +107,11 @@ pub(super) static DEBUG: Command = Command {
         reply.raw(b"ME ");
         put_key(reply.raw_out(), args.at(1), args.len() > 2);
         let fetched = if found.was_fetched { "yes" } else { "no" };
-        let (idle, unique) = (found.idle_seconds(cx.now()), found.tail().unique);
+        let idle = found.idle_seconds(cx.now());
+        let accessed = idle.map_or_else(String::new, |idle| format!(" la={idle}"));
+        let unique = found.tail().unique;
         let line =
-            format!(" exp={expires} la={idle} cas={unique} fetch={fetched} cls=1 size={size}\r\n");
+            format!(" exp={expires}{accessed} cas={unique} fetch={fetched} cls=1 size={size}\r\n");
         reply.raw(line.as_bytes());
         Ok(())
     }),
@@ -198,7 +200,11 @@ fn reply_item(
             b't' => put_time(out, win.seconds_left),
             b'c' => put_flag(out, b'c', found.tail().unique),
             b'f' => put_flag(out, b'f', u64::from(found.flags())),
-            b'l' => put_flag(out, b'l', found.idle_seconds(win.time)),
+            b'l' => {
+                if let Some(idle) = found.idle_seconds(win.time) {
+                    put_flag(out, b'l', idle);
+                }
+            }
             b'h' => put_flag(out, b'h', u64::from(found.was_fetched)),
             _ => put_identity(out, args, token, flags),
         }
@@ -300,15 +306,8 @@ fn get_vivifying(
     }
     let unique = cx.view.next_unique(key);
     let tail = ItemTail { unique, is_in_the_making: true, ..ItemTail::default() };
-    let found = FoundItem {
-        value: b"",
-        own_tail: Some(tail),
-        expiry: None,
-        mark: None,
-        was_fetched: false,
-        is_won: cx.view.lease_ms_left(key).is_some(),
-    };
-    let is_new = !found.is_won;
+    let is_won = cx.view.lease_ms_left(key).is_some();
+    let is_new = !is_won;
     let overshoot = cx.memory_policy.overshoot_bytes_max();
     if is_new {
         if cx.prepares {
@@ -332,6 +331,7 @@ fn get_vivifying(
             let _answer = cx.view.lease(key, cx.session, ms as u64, overshoot);
         }
     }
+    let found = cx.view.as_read().item_in_the_making(key, tail, is_won);
     reply_item(args, 2, &flags, &found, Win { is_new, ..Win::of(&found, now) }, reply);
     if flags.value {
         reply.raw(b"\r\n");

@@ -735,7 +735,7 @@ fn a_value_that_has_expired_is_loaded_as_a_stale_one() {
     let view = guard.read(DB0, NOW);
     assert_eq!(view.string_or_stale(&key), Some(&b"v"[..]));
     assert_eq!(view.stale_string_length(&key), Some(1));
-    assert_eq!(view.idle_seconds(&view.inspect(&key).unwrap()), 7);
+    assert_eq!(view.idle_seconds(&key, &view.inspect(&key).unwrap()), Some(7));
     drop(guard);
     let records = fixture.records();
     assert!(records.iter().all(|record| !record.starts_with("DEL")), "{records:?}");

@@ -23,9 +23,8 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         reply.null();
         return Ok(());
     };
-    if cx.view.access_counter(key, &entry).is_some() {
-        return Err(COUNTED.into());
-    }
-    reply.integer(cx.view.idle_seconds(&entry) as i64);
+    let idle = cx.view.idle_seconds(key, &entry);
+    let is_counted = cx.view.access_counter(key, &entry).is_some();
+    reply.integer(idle.filter(|_| !is_counted).ok_or(COUNTED)? as i64);
     Ok(())
 }

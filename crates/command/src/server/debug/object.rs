@@ -18,7 +18,8 @@ pub(super) static OBJECT: Command = Command {
     arity: Arity::at_least(3),
     args: &[Arg::string("key"), Arg::word("fast", "FAST").optional()],
     note: "Redis compresses longer values before it tells `serializedlength`. Of other types than \
-        strings Forebay tells the bytes in memory there.",
+        strings Forebay tells the bytes in memory there. Under the adaptive policies an entry does \
+        not tell when it was used last, and `lru` and `lru_seconds_idle` are left out.",
     example: "> DEBUG OBJECT lake\n(error) ERR no such key",
     handler: Handler::Control(run),
     ..Command::DEFAULT
@@ -48,10 +49,11 @@ fn run(
         let mut line =
             format!("Value at:{:p} refcount:1 encoding:{}", value.as_ptr(), entry.encoding_name());
         if !is_fast {
-            let idle = view.idle_seconds(&entry);
-            let used = (now.0 / 1000).saturating_sub_unsigned(idle) & CLOCK_MASK;
-            let bytes = serialized_bytes(&entry, value);
-            line += &format!(" serializedlength:{bytes} lru:{used} lru_seconds_idle:{idle}");
+            line += &format!(" serializedlength:{}", serialized_bytes(&entry, value));
+            if let Some(idle) = view.idle_seconds(&key, &entry) {
+                let used = (now.0 / 1000).saturating_sub_unsigned(idle) & CLOCK_MASK;
+                line += &format!(" lru:{used} lru_seconds_idle:{idle}");
+            }
         }
         Some(line)
     });
