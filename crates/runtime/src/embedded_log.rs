@@ -256,6 +256,7 @@ impl EmbeddedLog {
     /// # Errors
     /// When it cannot be written, or something cannot be removed.
     pub fn rewrite(&self, runtime: &Runtime) -> Result<(), String> {
+        self.check_process()?;
         let _one = locked(&self.rewriting);
         self.rewrite_alone(runtime)
     }

@@ -127,8 +127,7 @@ fn what_was_written_before_the_disk_was_full_becomes_durable() {
 
 #[test]
 fn a_snapshot_makes_room_where_the_disk_is_full() {
-    let folder = std::env::temp_dir().join(format!("forebay-full-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = make_folder("full");
     let disk = SimulatedDisk::new();
     let (embedded, _) = open_in(&disk, SyncPolicy::Always, folder.clone());
     // Two segments and more, the first of which a snapshot makes needless.
@@ -146,6 +145,35 @@ fn a_snapshot_makes_room_where_the_disk_is_full() {
     embedded.sweep();
     assert_eq!(embedded.log_report().unwrap().failure, None);
     assert_eq!(ask(&embedded, "SET a 3"), "+OK\r\n");
+    drop(embedded);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Makes a folder of its own for the snapshots of the test `name`.
+fn make_folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_forked_child_leaves_its_parents_log_alone() {
+    let folder = make_folder("forked");
+    let disk = SimulatedDisk::new();
+    let (embedded, _) = open_in(&disk, SyncPolicy::EverySecond, folder.clone());
+    ask(&embedded, "SET a 1");
+    let snapshot = embedded.log.as_ref().unwrap().snapshot_path.clone();
+    let written = disk.counts().writes;
+    let child = || {
+        embedded.sweep();
+        embedded.rewrite_log().is_err()
+            && embedded.sync_log().is_err()
+            && disk.counts().writes == written
+    };
+    assert!(sys::fork::run_in_child(child).unwrap());
+    assert!(!snapshot.exists(), "the child has put its own in that place");
+    embedded.rewrite_log().unwrap();
+    assert!(snapshot.exists());
     drop(embedded);
     std::fs::remove_dir_all(folder).unwrap();
 }
