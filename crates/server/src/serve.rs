@@ -339,10 +339,7 @@ pub(crate) fn start_threads(
         })?);
     }
     let log_thread = LogThread::new(Arc::clone(shared));
-    let log = start_thread("log".to_owned(), move || {
-        log_thread.run();
-        Ok(())
-    })?;
+    let log = start_thread("log".to_owned(), move || log_thread.run())?;
     let history_thread = HistoryThread::new(Arc::clone(shared));
     let history = start_thread("log-history".to_owned(), move || {
         history_thread.run();

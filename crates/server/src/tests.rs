@@ -31,8 +31,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct TestServer {
     pub(crate) shared: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
-    logs: Vec<JoinHandle<()>>,
+    logs: Vec<JoinHandle<Result<(), String>>>,
     folder: PathBuf,
+    /// It cannot write its log to the end, which it must say.
+    pub(crate) loses_changes: bool,
 }
 
 impl TestServer {
@@ -72,9 +74,12 @@ impl TestServer {
         let history_thread = HistoryThread::new(Arc::clone(&shared));
         let logs = vec![
             std::thread::spawn(move || log_thread.run()),
-            std::thread::spawn(move || history_thread.run()),
+            std::thread::spawn(move || {
+                history_thread.run();
+                Ok(())
+            }),
         ];
-        TestServer { shared, threads, logs, folder }
+        TestServer { shared, threads, logs, folder, loses_changes: false }
     }
 
     pub(crate) fn client(&self) -> UnixStream {
@@ -92,9 +97,8 @@ impl Drop for TestServer {
             thread.join().unwrap();
         }
         self.shared.durability.end();
-        for thread in self.logs.drain(..) {
-            thread.join().unwrap();
-        }
+        let ended: Vec<_> = self.logs.drain(..).map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(ended.iter().any(Result::is_err), self.loses_changes, "{ended:?}");
         assert!(!self.folder.join("s").exists(), "the socket's file goes with the server");
         std::fs::remove_dir_all(&self.folder).unwrap();
     }

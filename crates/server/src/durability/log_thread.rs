@@ -44,11 +44,16 @@ impl LogThread {
     }
 
     /// Runs until it is told to end.
-    pub fn run(self) {
+    ///
+    /// # Errors
+    /// A sentence that says why the log has no end: changes that were made may not be in it.
+    pub fn run(self) -> Result<(), String> {
         let durability = &self.shared.durability;
         loop {
-            if self.obey() {
-                return;
+            if let Some(ended) = self.obey() {
+                return ended.map_err(|reason| {
+                    format!("Changes of the end may not be in the append-only file: {reason}")
+                });
             }
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
@@ -63,8 +68,8 @@ impl LogThread {
         }
     }
 
-    /// Does what it was told to; returns whether that is to end.
-    fn obey(&self) -> bool {
+    /// Does what it was told to; where that is to end, returns how the log did.
+    fn obey(&self) -> Option<Result<(), String>> {
         let durability = &self.shared.durability;
         let (begin, ends, exits) = {
             let mut orders = durability.orders();
@@ -74,7 +79,7 @@ impl LogThread {
             *durability.log() = Some(Box::new(Log::new(*begin)));
         }
         if !ends && !exits {
-            return false;
+            return None;
         }
         let log = durability.log().take();
         let ended = log.map_or(Ok(()), |log| log.end(&self.shared));
@@ -86,10 +91,10 @@ impl LogThread {
         if ends {
             let mut orders = durability.orders();
             orders.ends = false;
-            orders.ended = Some(ended);
+            orders.ended = Some(ended.clone());
             durability.done.notify_all();
         }
-        exits
+        exits.then_some(ended)
     }
 }
 

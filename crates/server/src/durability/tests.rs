@@ -121,6 +121,17 @@ fn full_disk_refuses_writes_before_they_change_anything_and_is_waited_out() {
     ask(&mut client, b"SET b 3\r\n", b"+OK\r\n");
 }
 
+#[test]
+fn server_that_cannot_write_its_log_to_the_end_says_so_as_it_ends() {
+    let disk = SimulatedDisk::new();
+    let mut server = start(&disk, "appendfsync everysec\nworkers 1");
+    ask(&mut server.client(), b"SET a 1\r\n", b"+OK\r\n");
+    wait_until(&server, || server.shared.durability.report().written > 0);
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    ask(&mut server.client(), b"SET a 2\r\n", b"+OK\r\n");
+    server.loses_changes = true;
+}
+
 /// A reader need not wait for what others wrote: docs/decisions/0018-log.md.
 #[test]
 fn reads_of_what_is_not_durable_yet_do_not_wait() {
@@ -225,7 +236,8 @@ fn snapshot_takes_its_place_once_the_log_is_durable_as_far() {
 #[test]
 fn snapshot_does_not_wait_for_a_log_that_has_no_room() {
     let disk = SimulatedDisk::new();
-    let server = start(&disk, "appendfsync always\nworkers 1");
+    let mut server = start(&disk, "appendfsync always\nworkers 1");
+    server.loses_changes = true;
     let mut client = server.client();
     ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
     fill(&disk, &server, &mut client);
