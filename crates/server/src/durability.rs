@@ -28,7 +28,7 @@ mod tests;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::{DatabaseIndex, Lsn, UnixMs};
@@ -374,15 +374,12 @@ impl Durability {
     }
 
     /// Writes what there is and makes it durable, as the log thread does under `always`, unless
-    /// somebody does so now or no log is kept: then nothing happens, and the answer is false.
+    /// somebody does so now, somebody has panicked in it, or no log is kept: then nothing happens,
+    /// and the answer is false.
     /// `begin` is called before the gate moves on. The caller holds no guard, and waits for the
     /// disk.
     pub fn write_here(&self, shared: &ServerState, begin: impl FnOnce()) -> bool {
-        let mut log = match self.log.try_lock() {
-            Ok(log) => log,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
+        let Ok(mut log) = self.log.try_lock() else { return false };
         let Some(log) = &mut *log else { return false };
         begin();
         let patience = log.step(SyncPolicy::Always, shared);
@@ -394,8 +391,8 @@ impl Durability {
     }
 
     fn log(&self) -> MutexGuard<'_, Option<Box<Log>>> {
-        // A panic has ended the process, or the test.
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        // Half of a frame may be written: nothing is appended to that.
+        self.log.lock().expect("no writer of the log panics")
     }
 
     /// Has the log thread look for records now.

@@ -249,8 +249,8 @@ impl<'s> Worker<'s> {
     /// Waits until something is ready, or a wait of a session ends; may poll for a while before it
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
-        if self.log_turn.is_due() && self.take_log_turn(events)? {
-            return Ok(());
+        if self.log_turn.is_due() {
+            self.take_log_turn();
         }
         let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();
         if !may_poll || !self.is_poll_due() || !self.busy_poll(events)? {

@@ -58,9 +58,12 @@ impl LogThread {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
-            let policy = self.shared.settings().persistence.sync_policy;
-            let step = |log: &mut Box<Log>| log.step(policy, &self.shared);
-            let patience = durability.log().as_mut().and_then(step);
+            let patience = {
+                let mut log = durability.log();
+                // Behind the lock, for which a worker may let it wait while the policy changes.
+                let policy = self.shared.settings().persistence.sync_policy;
+                log.as_mut().and_then(|log| log.step(policy, &self.shared))
+            };
             match patience {
                 Some(Duration::ZERO) => {}
                 patience => durability.wakeup.wait(patience),
@@ -171,7 +174,7 @@ impl Log {
             }
             shared.keyspace().admission().set(WriteRefusal::DiskFull, is_full);
         }
-        let Some(bytes) = appended? else { return Ok(false) };
+        let bytes = appended?.expect("there was something to write");
         progress.frames.fetch_add(1, Ordering::Relaxed);
         progress.file_bytes.fetch_add(wal::frame_bytes(bytes), Ordering::Relaxed);
         Ok(true)

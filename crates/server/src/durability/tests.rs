@@ -83,20 +83,27 @@ fn what_was_acknowledged_is_there_after_the_power_was_cut() {
 
 #[test]
 fn failed_sync_closes_who_waits_and_refuses_all_writes_from_then_on() {
-    let disk = SimulatedDisk::new();
-    let server = start(&disk, "appendfsync always");
-    let mut client = server.client();
-    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
-    disk.set_faults(Faults { syncs_left: Some(0), ..Faults::default() });
-    client.write_all(b"SET a 2\r\n").unwrap();
-    assert_eq!(read_to_end(&mut client), b"", "whether it is on the disk nobody knows");
-    let syncs = disk.counts().syncs;
-    let mut client = server.client();
-    ask(&mut client, b"SET a 3\r\n", MISCONF_FAILED);
-    ask(&mut client, b"GET a\r\n", b"$1\r\n2\r\n");
-    let report = server.shared.durability.report();
-    assert!(report.is_on && !report.is_well);
-    assert_eq!(disk.counts().syncs, syncs, "a sync that failed is not tried again");
+    // Alone a client has its worker write the log, beside one that waits for nothing the thread.
+    for has_other in [false, true] {
+        let disk = SimulatedDisk::new();
+        let server = start(&disk, "appendfsync always\nworkers 1");
+        let mut client = server.client();
+        let mut other = has_other.then(|| server.client());
+        if let Some(other) = &mut other {
+            ask(other, b"PING\r\n", b"+PONG\r\n");
+        }
+        ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+        disk.set_faults(Faults { syncs_left: Some(0), ..Faults::default() });
+        client.write_all(b"SET a 2\r\n").unwrap();
+        assert_eq!(read_to_end(&mut client), b"", "whether it is on the disk nobody knows");
+        let syncs = disk.counts().syncs;
+        let mut client = server.client();
+        ask(&mut client, b"SET a 3\r\n", MISCONF_FAILED);
+        ask(&mut client, b"GET a\r\n", b"$1\r\n2\r\n");
+        let report = server.shared.durability.report();
+        assert!(report.is_on && !report.is_well);
+        assert_eq!(disk.counts().syncs, syncs, "a sync that failed is not tried again");
+    }
 }
 
 /// Leaves no room on `disk` for what `client` writes, whose reply waits then, and returns once the
@@ -119,6 +126,20 @@ fn full_disk_refuses_writes_before_they_change_anything_and_is_waited_out() {
     disk.set_faults(Faults::default());
     ask(&mut held, b"", b"+OK\r\n");
     ask(&mut client, b"SET b 3\r\n", b"+OK\r\n");
+}
+
+#[test]
+fn single_client_waits_for_room_on_the_disk() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always\nworkers 1");
+    let mut client = server.client();
+    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    client.write_all(b"SET a 2\r\nGET a\r\n").unwrap();
+    while server.shared.keyspace().admission().refused().is_none() {
+        std::thread::yield_now();
+    }
+    disk.set_faults(Faults::default());
+    ask(&mut client, b"", b"+OK\r\n$1\r\n2\r\n");
 }
 
 #[test]

@@ -94,7 +94,6 @@ impl Worker<'_> {
     pub(super) fn flush_held(&mut self) -> Vec<Token> {
         self.mailbox.hold_replies(false);
         let mut held: Vec<Token> = self.held.iter().map(|&bits| Token::from_bits(bits).0).collect();
-        let sends_before = self.counters.writes.value();
         for &token in &held {
             self.forget_held(token);
             if let Some(member) = self.connections.get_mut(token) {
@@ -102,7 +101,6 @@ impl Worker<'_> {
                 self.flush(token);
             }
         }
-        self.log_turn.note_released(self.counters.writes.value().wrapping_sub(sends_before));
         held.retain(|token| !self.held.contains(&token.to_bits()));
         held
     }
