@@ -186,12 +186,14 @@ fn who_waits_for_the_disk_waits_together_with_others() {
     let log = embedded.log.as_ref().unwrap();
     let (syncs, held) = (disk.counts().syncs, locked(&log.log));
     std::thread::scope(|scope| {
-        for thread in 0..4 {
+        let ask_one = |thread| {
             let embedded = &embedded;
-            scope.spawn(move || assert_eq!(ask(embedded, &format!("INCR n{thread}")), ":1\r\n"));
-        }
+            scope.spawn(move || assert_eq!(ask(embedded, &format!("INCR n{thread}")), ":1\r\n"))
+        };
+        let asking: Vec<_> = (0..4).map(ask_one).collect();
         // All have run their requests, and none has its reply.
         while embedded.runtime().keyspace().key_count(base::DatabaseIndex(0)) < 5 {
+            assert!(!asking.iter().any(|thread| thread.is_finished()), "one did not wait");
             std::thread::yield_now();
         }
         drop(held);
