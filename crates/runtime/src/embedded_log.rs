@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -80,14 +80,6 @@ pub struct LogReport {
     pub rewrite_failure: Option<String>,
 }
 
-/// Why the log was not written; [`EmbeddedLog::failure`] says it in words.
-enum WriteFailure {
-    /// The disk is full, and the same is tried again.
-    Full,
-    /// It is never written again.
-    Failed,
-}
-
 /// The log of an instance.
 pub(crate) struct EmbeddedLog {
     sync: SyncPolicy,
@@ -96,7 +88,7 @@ pub(crate) struct EmbeddedLog {
     storage: Arc<dyn Storage>,
     written: AtomicU64,
     durable: AtomicU64,
-    /// The last write has failed: under other policies than `always` only sweeps try it again.
+    /// The last write has failed: no request tries it again, but sweeps do.
     is_stuck: AtomicBool,
     /// Locked while the log is written and made durable.
     log: Mutex<RecordLog>,
@@ -182,18 +174,30 @@ impl EmbeddedLog {
     /// the next start.
     pub fn settle(&self, runtime: &Runtime) -> Result<(), String> {
         let latest = runtime.latest_lsn().0;
-        if self.is_settled(latest) {
-            return Ok(());
+        match self.is_settled(latest) {
+            true => Ok(()),
+            false => self.settle_to(latest, runtime),
         }
+    }
+
+    /// As [`EmbeddedLog::settle`], of what was changed up to `latest`.
+    #[inline(never)]
+    fn settle_to(&self, latest: u64, runtime: &Runtime) -> Result<(), String> {
         self.check_process()?;
         let mut log = locked(&self.log);
         // Whoever had it before may have done all of this.
         if self.is_settled(latest) {
             return Ok(());
         }
+        // Sweeps try a full disk again: if each read did, all would wait for it in turn.
+        if self.is_stuck.load(Ordering::Relaxed) {
+            return Err(self.reason());
+        }
         let settled = self.write(&mut log, runtime, self.sync == SyncPolicy::Always);
         match self.sync {
-            SyncPolicy::Always => settled.map_err(|error| self.say(&error)),
+            // The disk may have been full only behind `latest`.
+            SyncPolicy::Always if self.is_settled(latest) => Ok(()),
+            SyncPolicy::Always => settled,
             // Nobody was promised anything, and from now on writes are refused.
             SyncPolicy::EverySecond | SyncPolicy::Never => Ok(()),
         }
@@ -209,14 +213,13 @@ impl EmbeddedLog {
         }
     }
 
-    /// Writes all that there is and makes it durable.
+    /// Writes all that there is now and makes it durable.
     ///
     /// # Errors
     /// When that cannot be.
     pub fn sync(&self, runtime: &Runtime) -> Result<(), String> {
         self.check_process()?;
-        let written = self.write(&mut locked(&self.log), runtime, true);
-        written.map_err(|error| self.say(&error))
+        self.write(&mut locked(&self.log), runtime, true)
     }
 
     /// Does what is to be done now and then: writes what there is, makes it durable where it is
@@ -229,13 +232,19 @@ impl EmbeddedLog {
         let mut log = locked(&self.log);
         let is_due = log.is_sync_due(self.sync, now);
         // Writes are refused where it fails, and the report says why.
-        let written = self.write(&mut log, runtime, is_due);
+        let _ = self.write(&mut log, runtime, is_due);
+        let has_ended = log.writer().is_none();
         drop(log);
-        if matches!(written, Err(WriteFailure::Failed)) {
+        if has_ended {
             return;
         }
         // A snapshot makes room where the disk is full. Whoever writes one does so for all.
-        let Ok(_one) = self.rewriting.try_lock() else { return };
+        let _one = match self.rewriting.try_lock() {
+            Ok(one) => one,
+            // Whoever had it has panicked, and nothing is behind it that could be half done.
+            Err(TryLockError::Poisoned(one)) => one.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         if self.wants_snapshot(now) {
             // The report says why not.
             let _ = self.rewrite_alone(runtime);
@@ -318,7 +327,7 @@ impl EmbeddedLog {
         if log.writer().is_none() && locked(&self.failure).is_none() {
             return Ok(());
         }
-        self.write(&mut log, runtime, true).map_err(|error| self.say(&error))?;
+        self.write(&mut log, runtime, true)?;
         let closed = log.take_writer().close();
         closed.map_err(|error| format!("the log has no mark of its end: {error}"))
     }
@@ -342,23 +351,13 @@ impl EmbeddedLog {
         self.sync
     }
 
-    /// Writes all that there is, and makes what was written durable where `syncs`.
-    fn write(
-        &self,
-        log: &mut RecordLog,
-        runtime: &Runtime,
-        syncs: bool,
-    ) -> Result<(), WriteFailure> {
+    /// Writes all that there is now, and makes what was written durable where `syncs`.
+    fn write(&self, log: &mut RecordLog, runtime: &Runtime, syncs: bool) -> Result<(), String> {
         if log.writer().is_none() {
-            return Err(WriteFailure::Failed);
+            return Err(self.reason());
         }
-        let mut written = Ok(());
-        while written.is_ok() {
-            match log.write_frame() {
-                Ok(None) => break,
-                appended => written = appended.map(drop),
-            }
-        }
+        // What others change meanwhile is theirs to write: there might be no end to it.
+        let mut written = log.write_until(log.consumer().latest());
         // What was written before the disk was full is made durable all the same.
         if syncs && !matches!(written, Err(WriteError::Failed(_))) {
             let synced = log.sync(runtime.steady()).map(drop);
@@ -375,15 +374,13 @@ impl EmbeddedLog {
             log.fail();
         }
         self.is_stuck.store(written.is_err(), Ordering::Relaxed);
-        *locked(&self.failure) = written.as_ref().err().map(ToString::to_string);
-        written.map_err(|error| match error {
-            WriteError::Full(_) => WriteFailure::Full,
-            WriteError::Failed(_) => WriteFailure::Failed,
-        })
+        let failure = written.err().map(|error| error.to_string());
+        locked(&self.failure).clone_from(&failure);
+        failure.map_or(Ok(()), Err)
     }
 
-    /// Returns why the last write has failed, in words.
-    fn say(&self, _: &WriteFailure) -> String {
+    /// Returns why the log is not written, to whoever has locked it.
+    fn reason(&self) -> String {
         locked(&self.failure).clone().unwrap_or_else(|| "the log has ended".to_owned())
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Lsn;
 use effects::{Consumer, SharedRecords};
 use wal::{Storage, WriteError, Writer};
 
@@ -72,6 +73,23 @@ impl RecordLog {
     /// Returns when it was made durable last, or when this was made.
     pub fn synced_at(&self) -> Duration {
         self.synced_at
+    }
+
+    /// Writes what was changed up to `end`, and of later changes no more than are in the last of
+    /// the frames.
+    ///
+    /// # Errors
+    /// As [`RecordLog::write_frame`].
+    ///
+    /// # Panics
+    /// As [`RecordLog::write_frame`], and when nothing was changed up to `end` yet.
+    pub fn write_until(&mut self, end: Lsn) -> Result<(), WriteError> {
+        // Records that a full disk had no room for are behind the consumer already.
+        while !self.records.is_empty() || self.consumer.position() < end {
+            let bytes = self.write_frame()?;
+            assert!(bytes.is_some(), "there are changes up to {end:?}");
+        }
+        Ok(())
     }
 
     /// Writes a frame of the changes that there are; returns the bytes of their records, if there

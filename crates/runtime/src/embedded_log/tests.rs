@@ -210,7 +210,9 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let refused = ask(&embedded, "SET a 2");
     assert!(refused.starts_with(UNWRITTEN), "{refused}");
     // What it would tell is not durable.
+    let writes = disk.counts().writes;
     assert!(ask(&embedded, "GET a").starts_with(UNWRITTEN));
+    assert_eq!(disk.counts().writes, writes, "only sweeps try the disk again");
     assert!(embedded.log_report().unwrap().failure.is_some());
     // Who waits has one reply, once it is there.
     let mut session = embedded.session();
@@ -222,6 +224,75 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     assert_eq!(embedded.log_report().unwrap().failure, None);
     assert_eq!(ask(&embedded, "GET a"), "$1\r\n2\r\n");
     assert_eq!(ask(&embedded, "INCR a"), ":3\r\n");
+}
+
+/// Returns an instance under `always` on `disk` of whose log nothing is written: one change would
+/// be a frame, up to the LSN that is returned too, and a second one is behind that.
+fn open_with_two_frames(disk: &SimulatedDisk) -> (Embedded, Lsn) {
+    let (mut embedded, _) = open(disk, SyncPolicy::Never);
+    let stick = |embedded: &Embedded, is_stuck| {
+        embedded.log.as_ref().unwrap().is_stuck.store(is_stuck, Ordering::Relaxed);
+    };
+    stick(&embedded, true);
+    // Longer than a piece of the backlog: what comes then is in a piece of its own, and a frame has
+    // full ones alone where there are any.
+    assert_eq!(ask(&embedded, &format!("SET a {}", "v".repeat(300_000))), "+OK\r\n");
+    let first = embedded.runtime().latest_lsn();
+    assert_eq!(ask(&embedded, &format!("SET b {}", "v".repeat(8_000))), "+OK\r\n");
+    stick(&embedded, false);
+    embedded.log.as_mut().unwrap().sync = SyncPolicy::Always;
+    assert_eq!(embedded.log_report().unwrap().written, Lsn(0));
+    (embedded, first)
+}
+
+#[test]
+fn who_writes_leaves_what_was_changed_later() {
+    let (embedded, first) = open_with_two_frames(&SimulatedDisk::new());
+    let mut log = locked(&embedded.log.as_ref().unwrap().log);
+    log.write_until(first).unwrap();
+    assert_eq!(log.writer().unwrap().lsn(), first.0);
+    let latest = log.consumer().latest();
+    log.write_until(latest).unwrap();
+    assert_eq!(log.writer().unwrap().lsn(), latest.0);
+}
+
+#[test]
+fn what_became_durable_before_the_disk_was_full_has_its_reply() {
+    let disk = SimulatedDisk::new();
+    let (embedded, first) = open_with_two_frames(&disk);
+    let used: u64 = disk.contents().iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    disk.set_faults(Faults { capacity: Some(used + 304_000), ..Faults::default() });
+    let log = embedded.log.as_ref().unwrap();
+    assert_eq!(log.settle_to(first.0, embedded.runtime()), Ok(()));
+    assert_eq!(log.report().durable, first);
+    // The second change has found no room.
+    let failure = log.report().failure.unwrap();
+    assert_eq!(log.settle(embedded.runtime()), Err(failure));
+    disk.set_faults(Faults::default());
+    embedded.sync_log().unwrap();
+    assert_eq!(log.settle(embedded.runtime()), Ok(()));
+}
+
+#[test]
+fn sweeps_write_snapshots_after_one_that_panicked() {
+    let folder = make_folder("panicked");
+    let disk = SimulatedDisk::new();
+    let (mut embedded, _) = open_in(&disk, SyncPolicy::Always, folder.clone());
+    embedded.log.as_mut().unwrap().rewrite_bytes = 1;
+    ask(&embedded, "SET a 1");
+    let log = embedded.log.as_ref().unwrap();
+    let panicked = std::thread::scope(|scope| {
+        let panics = || {
+            let _one = locked(&log.rewriting);
+            panic!("as a snapshot may");
+        };
+        scope.spawn(panics).join()
+    });
+    assert!(panicked.is_err());
+    embedded.sweep();
+    assert!(log.report().snapshot_bytes > 0, "{:?}", log.report());
+    drop(embedded);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
