@@ -382,7 +382,8 @@ impl Walked for Quicklist {
         let Some(walk) = &mut self.walk.0 else { return true };
         let mut kept = walk.keeper.kept();
         loop {
-            if let Some((_, parts)) = kept.take_pack(walk.next_number.into()) {
+            if let Some((number, parts)) = kept.take_pack(walk.next_number.into()) {
+                assert_eq!(number, u128::from(walk.next_number), "each node is kept once, in order");
                 out.extend_from_slice(&parts);
             } else {
                 let is_left = |number: &u32| *number != TAKEN;
