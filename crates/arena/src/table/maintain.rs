@@ -145,8 +145,9 @@ impl Table {
         Some(self.nth_entry(home, nth as u32))
     }
 
-    /// Adds up to `count` entries chosen by `random` to `found`, each of the table as likely to be
-    /// among them: neighbours in a chain, which have nothing in common but bits of their hashes,
+    /// Adds up to `count` entries chosen by `random` to `found`, each of the table nearly as likely
+    /// to be among them: those in chains longer than `count` are less so, those behind empty chains
+    /// more. They are neighbours in a chain, which have nothing in common but bits of their hashes,
     /// and cost one cache miss together. None where the table is empty or so sparse that a bounded
     /// walk met nothing.
     pub fn sample_chain(&self, random: u64, count: usize, found: &mut Vec<EntryId>) {
