@@ -55,7 +55,7 @@ impl Histogram {
 }
 
 /// The counts of one histogram or several at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Distribution {
     /// Calls by bucket, of the parts that have any, by their index.
     parts: BTreeMap<usize, Box<[u64; HALF]>>,
@@ -213,7 +213,9 @@ mod tests {
     fn what_was_counted_before_can_be_taken_away() {
         let mut later = distribution(&[5, 5, 70_000]);
         later.subtract(&distribution(&[5]));
-        assert_eq!(later, distribution(&[5, 70_000]));
+        assert!(later.counts().eq(distribution(&[5, 70_000]).counts()));
         assert_eq!(later.total(), 2);
+        later.subtract(&distribution(&[70_000]));
+        assert!(later.counts().eq(distribution(&[5]).counts()));
     }
 }
