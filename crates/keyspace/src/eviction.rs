@@ -92,12 +92,12 @@ pub(crate) struct EvictionPool {
     /// By which policy the candidates are ranked.
     policy: Option<EvictionPolicy>,
     /// By their ranks, the lowest first.
-    candidates: Vec<Candidate>,
+    candidates: Vec<PooledKey>,
 }
 
 /// A random key, or one that is not new any more.
 #[derive(Debug)]
-struct Candidate {
+struct PooledKey {
     database: DatabaseIndex,
     /// What its key is found by.
     hash: u64,
@@ -129,8 +129,8 @@ impl EvictionPool {
     }
 
     /// Remembers `candidate` if it is among those of the highest ranks.
-    fn offer(&mut self, mut candidate: Candidate) {
-        let same = |one: &Candidate| {
+    fn offer(&mut self, mut candidate: PooledKey) {
+        let same = |one: &PooledKey| {
             one.hash == candidate.hash
                 && one.database == candidate.database
                 && one.name == candidate.name
@@ -147,12 +147,12 @@ impl EvictionPool {
     }
 
     /// Returns the `count` best victims, or as many as there are.
-    fn best(&self, count: usize) -> &[Candidate] {
+    fn best(&self, count: usize) -> &[PooledKey] {
         &self.candidates[self.candidates.len().saturating_sub(count)..]
     }
 
     /// Takes out the best victim.
-    fn take(&mut self) -> Option<Candidate> {
+    fn take(&mut self) -> Option<PooledKey> {
         self.candidates.pop()
     }
 
@@ -162,7 +162,7 @@ impl EvictionPool {
     }
 
     fn memory_bytes(&self) -> u64 {
-        (self.candidates.capacity() * size_of::<Candidate>()) as u64
+        (self.candidates.capacity() * size_of::<PooledKey>()) as u64
     }
 }
 
@@ -186,6 +186,7 @@ impl Keyspace {
     ) -> Freed {
         let choice = self.choice(victims, context.spared);
         let (large_goal, room) = (self.large_goal(goal), self.room());
+        let mut drawn = Drawn::of(choice);
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
         let pool_bytes = shard.eviction_pool.memory_bytes();
@@ -196,14 +197,14 @@ impl Keyspace {
         }
         let mut freed = Freed::default();
         // How large the first one is, tells how many go with the next choice.
-        let (mut victims, mut at_once) = (0, 1);
-        while victims < VICTIMS_PER_HOLD_MAX {
+        let (mut gone_count, mut at_once) = (0, 1);
+        while gone_count < VICTIMS_PER_HOLD_MAX {
             let goal = if freed.large > 0 { large_goal } else { goal };
             let before = freed.bytes();
             if before >= goal {
                 break;
             }
-            shard.sample_candidates(at_once as usize, choice, context);
+            shard.sample_candidates(at_once as usize, &mut drawn, choice, context);
             let mut gone = 0;
             while gone < at_once && freed.bytes() < goal {
                 let Some(one) = shard.evict_best(choice, context) else { break };
@@ -215,10 +216,11 @@ impl Keyspace {
             if gone == 0 && context.spared.is_empty() {
                 break;
             }
-            victims += gone.max(1) as u32;
+            gone_count += gone.max(1) as u32;
             let mean = ((freed.bytes() - before) / gone.max(1)).max(1);
             let lacking = goal.saturating_sub(freed.bytes());
-            at_once = lacking.div_ceil(mean).clamp(1, VICTIMS_PER_CHOICE_MAX);
+            let left = u64::from(VICTIMS_PER_HOLD_MAX.saturating_sub(gone_count));
+            at_once = lacking.div_ceil(mean).min(VICTIMS_PER_CHOICE_MAX).min(left).max(1);
         }
         shard.give_back();
         let keys = choice.policy.candidates(shard.published.all_counts());
@@ -262,6 +264,25 @@ pub(crate) struct Freed {
 impl Freed {
     pub fn bytes(self) -> u64 {
         self.small + self.large
+    }
+}
+
+/// Keys that were drawn for a choice. Whoever evicts has it before the shard is locked and for all
+/// choices, so that drawing allocates under the lock only where a chain is unusually long.
+struct Drawn {
+    found: Vec<(DatabaseIndex, EntryId)>,
+    /// Those of one chain.
+    chain: Vec<EntryId>,
+}
+
+impl Drawn {
+    /// Returns it with room for what a choice as `choice` draws.
+    fn of(choice: Choice<'_>) -> Drawn {
+        let count = match choice.policy.is_volatile() {
+            true => 0,
+            false => VICTIMS_PER_CHOICE_MAX as usize * choice.samples as usize,
+        };
+        Drawn { found: Vec::with_capacity(count), chain: Vec::with_capacity(count) }
     }
 }
 
@@ -539,6 +560,7 @@ impl Shard {
     fn sample_candidates(
         &mut self,
         victims: usize,
+        drawn: &mut Drawn,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
@@ -550,19 +572,16 @@ impl Shard {
             }
         }
         let count = victims * choice.samples as usize;
-        let drawn = match choice.policy.is_volatile() {
-            true => {
-                self.offer_volatile(count, &mut pool, choice, context);
-                Vec::new()
-            }
-            false => self.draw(count, choice, context),
-        };
+        match choice.policy.is_volatile() {
+            true => self.offer_volatile(count, &mut pool, choice, context),
+            false => self.draw(count, drawn, choice, context),
+        }
         for (database, hash) in &leaving {
             if let Some(part) = self.database(*database) {
                 part.table.prefetch_entry(*hash);
             }
         }
-        for (database, id) in drawn {
+        for (database, id) in drawn.found.drain(..) {
             let entry = self.table(database).entry(id);
             self.offer(&mut pool, (database, &entry), None, choice, context);
         }
@@ -578,14 +597,14 @@ impl Shard {
     }
 
     /// Asks the cache for what is looked at when `victims` go.
-    fn prefetch(&self, victims: &[Candidate]) {
-        for Candidate { database, hash, .. } in victims {
+    fn prefetch(&self, victims: &[PooledKey]) {
+        for PooledKey { database, hash, .. } in victims {
             if let Some(part) = self.database(*database) {
                 part.table.prefetch_bucket(*hash);
             }
-            self.policy.expect(*database, *hash);
+            self.policy.prefetch(*database, *hash);
         }
-        for Candidate { database, hash, .. } in victims {
+        for PooledKey { database, hash, .. } in victims {
             if let Some(part) = self.database(*database) {
                 part.table.prefetch_entry(*hash);
             }
@@ -601,44 +620,44 @@ impl Shard {
         context: &mut SweepContext<'_>,
     ) {
         for _ in 0..count {
-            if let Some(sampled) = self.sample_entry(choice, context.random) {
-                self.offer(pool, (sampled.0, &sampled.1), None, choice, context);
+            let random = self.random_entry(choice.policy, context.random);
+            if let Some((database, entry)) = random {
+                self.offer(pool, (database, &entry), None, choice, context);
             }
         }
     }
 
-    /// Returns `count` random keys, those of a chain together. Most of the time that it takes to
+    /// Draws `count` random keys, those of a chain together. Most of the time that it takes to
     /// look at them is that of the cache misses, which do not wait for each other so.
     fn draw(
         &self,
         count: usize,
+        Drawn { found, chain }: &mut Drawn,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
-    ) -> Vec<(DatabaseIndex, EntryId)> {
-        let (mut alike, mut found) = (Vec::new(), Vec::with_capacity(count));
+    ) {
         // As many chains at most as would do if each had one key.
         let mut chains_left = count;
         while found.len() < count && chains_left > 0 {
             let chains = (count - found.len()).div_ceil(KEYS_PER_CHAIN).min(CHAINS_AT_ONCE);
             chains_left = chains_left.saturating_sub(chains);
-            let mut drawn = [None; CHAINS_AT_ONCE];
-            for place in &mut drawn[..chains] {
+            let mut places = [None; CHAINS_AT_ONCE];
+            for place in &mut places[..chains] {
                 let position = self.random_position(choice.policy, context.random);
                 *place = position.map(|(database, _)| (database, context.random.next()));
                 if let Some((database, number)) = *place {
                     self.table(database).prefetch_sample(number);
                 }
             }
-            for (database, number) in drawn.into_iter().flatten() {
+            for (database, number) in places.into_iter().flatten() {
                 let table = self.table(database);
-                table.sample_chain(number, count - found.len(), &mut alike);
-                for id in alike.drain(..) {
+                table.sample_chain(number, count - found.len(), chain);
+                for id in chain.drain(..) {
                     table.prefetch_found(id);
                     found.push((database, id));
                 }
             }
         }
-        found
     }
 
     /// Offers `entry` to `pool` if it may go. One that has just left the window comes with the hash
@@ -663,7 +682,7 @@ impl Shard {
         if choice.may_go(database, || hash) {
             let name = self.table(database).spills().then(|| entry.key().into());
             let has_left_window = leaving.is_some();
-            pool.offer(Candidate { database, hash, name, rank, has_left_window });
+            pool.offer(PooledKey { database, hash, name, rank, has_left_window });
         }
     }
 
@@ -692,13 +711,24 @@ impl Shard {
         choice: Choice<'_>,
         random: &mut Prng,
     ) -> Option<(DatabaseIndex, Entry<'_>)> {
-        let (database, position) = self.random_position(choice.policy, random)?;
+        let found = self.random_entry(choice.policy, random);
+        found.filter(|(database, entry)| choice.allows(*database, entry))
+    }
+
+    /// Returns a random entry of those that `policy` draws from, with its database; of a policy for
+    /// keys with a time to live it may go unless it is spared.
+    fn random_entry(
+        &self,
+        policy: EvictionPolicy,
+        random: &mut Prng,
+    ) -> Option<(DatabaseIndex, Entry<'_>)> {
+        let (database, position) = self.random_position(policy, random)?;
         let table = &self.database(database)?.table;
-        let entry = match choice.policy.is_volatile() {
+        let entry = match policy.is_volatile() {
             true => table.volatile_entry(position),
             false => table.entry(table.sample(random.next())?),
         };
-        choice.allows(database, &entry).then_some((database, entry))
+        Some((database, entry))
     }
 
     /// Returns the databases and the hashes of a few keys for each of so many `victims` that are
@@ -776,19 +806,18 @@ impl Shard {
     /// stay. Returns the bytes that are free now.
     fn evict(
         &mut self,
-        candidate: &Candidate,
+        candidate: &PooledKey,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Freed> {
-        let Candidate { database, hash, .. } = *candidate;
-        self.before_change(database, hash);
+        let PooledKey { database, hash, .. } = *candidate;
         let table = &self.database(database)?.table;
         let id = match &candidate.name {
             Some(name) => table.find(hash, name)?,
             None => table.find_hash(hash)?,
         };
         let entry = table.entry(id);
-        if !choice.includes(&entry) || !choice.may_go(database, || hash) || table.is_pinned(id) {
+        if !choice.includes(&entry) || !choice.may_go(database, || hash) {
             return None;
         }
         let rank = self.eviction_rank(database, &entry, context);
@@ -797,6 +826,12 @@ impl Shard {
         }
         let is_large = entry.header().is_large();
         let name = entry.key().to_vec();
+        // A snapshot is given its bucket only now that the key is to go. It may hold the value of a
+        // large entry instead of a copy, so that pins are asked for afterwards.
+        self.before_change(database, hash);
+        if self.table(database).is_pinned(id) {
+            return None;
+        }
         let key = Key { bytes: &name, hash, slot: key_slot(&name), shard: self.index() };
         let bytes = self.evict_entry(database, &key, id, context.now);
         Some(match is_large {

@@ -780,7 +780,7 @@ impl<'p> KeyWriter<'p> {
         insert: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
     ) -> Result<(), NeedRoom> {
         self.shard.ensure_database(self.database, self.recorder)?;
-        self.shard.policy.expect(self.database, key.hash);
+        self.shard.policy.prefetch(self.database, key.hash);
         let part = self.part();
         let inserted = insert(&mut part.table);
         let Ok(id) = inserted else {

@@ -19,16 +19,17 @@ const GHOSTS_PER_BUCKET: usize = 10;
 /// A shard of few keys should not pay for many: 1 KiB.
 const BUCKETS_PER_CHUNK: usize = 16;
 /// What a ghost takes, in bytes, with its part of what a bucket leaves empty.
-pub const BYTES_PER_GHOST: u64 = size_of::<Bucket>() as u64 / GHOSTS_PER_BUCKET as u64;
+pub const BYTES_PER_GHOST: u64 = size_of::<GhostBucket>() as u64 / GHOSTS_PER_BUCKET as u64;
 
 /// The bit of a tag that says that a lookup has counted already.
 const MISSED: u16 = 1 << 15;
 /// Ghosts that seem older than this are about to seem new: they go.
 const AGE_MAX: Tick = 3 << 14;
 
+/// Ghosts that lie in one cache line.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
-struct Bucket {
+pub struct GhostBucket {
     /// 0 where there is no ghost.
     tags: [u16; GHOSTS_PER_BUCKET],
     stamps: [Tick; GHOSTS_PER_BUCKET],
@@ -36,9 +37,9 @@ struct Bucket {
     fast: [u8; GHOSTS_PER_BUCKET],
 }
 
-const _: () = assert!(size_of::<Bucket>() == 64);
+const _: () = assert!(size_of::<GhostBucket>() == 64);
 
-impl Bucket {
+impl GhostBucket {
     fn find(&self, tag: u16) -> Option<usize> {
         self.tags.iter().position(|one| one & !MISSED == tag)
     }
@@ -69,7 +70,7 @@ impl Bucket {
 /// The ghosts of one shard.
 #[derive(Debug, Default)]
 pub struct Ghosts {
-    chunks: Vec<Box<[Bucket]>>,
+    chunks: Vec<Box<[GhostBucket]>>,
     bucket_count: usize,
 }
 
@@ -114,7 +115,7 @@ impl Ghosts {
     }
 
     /// Returns the memory in which the ghost of the key of `hash` is, if it has one.
-    pub fn place(&self, hash: u64) -> Option<&impl Sized> {
+    pub fn place(&self, hash: u64) -> Option<&GhostBucket> {
         let index = home(hash, self.bucket_count)?;
         Some(&self.chunks[index / BUCKETS_PER_CHUNK][index % BUCKETS_PER_CHUNK])
     }
@@ -126,20 +127,20 @@ impl Ghosts {
 
     /// Returns the memory that it takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let chunk_bytes = BUCKETS_PER_CHUNK * size_of::<Bucket>();
-        (self.chunks.len() * chunk_bytes + self.chunks.capacity() * size_of::<Box<[Bucket]>>())
+        let chunk_bytes = BUCKETS_PER_CHUNK * size_of::<GhostBucket>();
+        (self.chunks.len() * chunk_bytes + self.chunks.capacity() * size_of::<Box<[GhostBucket]>>())
             as u64
     }
 
     fn split(&mut self) {
         let index = self.bucket_count;
         if index == self.chunks.len() * BUCKETS_PER_CHUNK {
-            self.chunks.push(vec![Bucket::default(); BUCKETS_PER_CHUNK].into());
+            self.chunks.push(vec![GhostBucket::default(); BUCKETS_PER_CHUNK].into());
         }
         self.bucket_count += 1;
         let copy = match parent(index) {
             Some(parent) => self.at(parent).clone(),
-            None => Bucket::default(),
+            None => GhostBucket::default(),
         };
         *self.at(index) = copy;
     }
@@ -164,18 +165,18 @@ impl Ghosts {
         self.chunks.shrink_to(index.div_ceil(BUCKETS_PER_CHUNK) * 2);
     }
 
-    fn find(&mut self, hash: u64) -> Option<(&mut Bucket, usize)> {
+    fn find(&mut self, hash: u64) -> Option<(&mut GhostBucket, usize)> {
         let bucket = self.bucket(hash)?;
         let slot = bucket.find(tag_of(hash))?;
         Some((bucket, slot))
     }
 
-    fn bucket(&mut self, hash: u64) -> Option<&mut Bucket> {
+    fn bucket(&mut self, hash: u64) -> Option<&mut GhostBucket> {
         let index = home(hash, self.bucket_count)?;
         Some(self.at(index))
     }
 
-    fn at(&mut self, index: usize) -> &mut Bucket {
+    fn at(&mut self, index: usize) -> &mut GhostBucket {
         &mut self.chunks[index / BUCKETS_PER_CHUNK][index % BUCKETS_PER_CHUNK]
     }
 }
@@ -249,12 +250,12 @@ mod tests {
             hashes.iter().filter(|hash| ghosts.find(**hash).is_some()).count()
         };
         assert!(known(ghosts) > 240, "a few shared a bucket with ten others");
-        let wanted = 10_000 * size_of::<Bucket>() as u64 / GHOSTS_PER_BUCKET as u64;
+        let wanted = 10_000 * size_of::<GhostBucket>() as u64 / GHOSTS_PER_BUCKET as u64;
         assert!((wanted..wanted * 6 / 5).contains(&ghosts.memory_bytes()));
         (0..10_000).for_each(|_| ghosts.fit(500));
         assert!(known(ghosts) > 150, "shrinking keeps what has a place");
         (0..10_000).for_each(|_| ghosts.fit(0));
-        assert!(ghosts.memory_bytes() < 2 * (BUCKETS_PER_CHUNK * size_of::<Bucket>()) as u64);
+        assert!(ghosts.memory_bytes() < 2 * (BUCKETS_PER_CHUNK * size_of::<GhostBucket>()) as u64);
     }
 
     #[test]

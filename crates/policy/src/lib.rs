@@ -62,6 +62,7 @@ pub mod simulation;
 mod value;
 mod window;
 
+pub use ghosts::GhostBucket;
 pub use mark::{Mark, Tick};
 pub use shadows::Advice;
 pub use shard::{Candidate, SAMPLES, ShardPolicy};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ghosts::{BYTES_PER_GHOST, Ghosts};
+use crate::ghosts::{BYTES_PER_GHOST, GhostBucket, Ghosts};
 use crate::mark::{Mark, Tick};
 use crate::scatter::Scatter;
 use crate::shadows::{Event, Sample};
@@ -224,7 +224,7 @@ impl ShardPolicy {
 
     /// Returns the memory that is looked at when the key of `hash` comes or goes: an engine that
     /// knows so early asks the cache for it.
-    pub fn ghost_place(&self, hash: u64) -> Option<&impl Sized> {
+    pub fn ghost_place(&self, hash: u64) -> Option<&GhostBucket> {
         self.ghosts.place(self.scatter.of(hash))
     }
 

@@ -187,7 +187,7 @@ impl Ranking for Adaptive {
         self.policy.is_new(salted(database, hash))
     }
 
-    fn expect(&self, database: DatabaseIndex, hash: u64) {
+    fn prefetch(&self, database: DatabaseIndex, hash: u64) {
         if let Some(place) = self.policy.ghost_place(salted(database, hash)) {
             arena::prefetch_line(place);
         }

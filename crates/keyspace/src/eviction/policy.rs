@@ -126,7 +126,7 @@ pub(crate) trait Ranking: Send {
     }
 
     /// Asks the cache for what it looks at when the key of this hash comes or goes.
-    fn expect(&self, _database: DatabaseIndex, _hash: u64) {}
+    fn prefetch(&self, _database: DatabaseIndex, _hash: u64) {}
 
     /// Returns the salted hash of a key that is not new any more: if it is still there it is a
     /// candidate of the next choice.
@@ -395,9 +395,9 @@ impl ShardPolicy {
 
     /// Has the ranking, where it observes, prepare for the key of `hash` to come or go.
     #[inline]
-    pub fn expect(&self, database: DatabaseIndex, hash: u64) {
+    pub fn prefetch(&self, database: DatabaseIndex, hash: u64) {
         if self.observes {
-            self.ranking.borrow().expect(database, hash);
+            self.ranking.borrow().prefetch(database, hash);
         }
     }
 
