@@ -1,6 +1,6 @@
 //! An instance of the data store inside a program that keeps its data in a folder: what a reply
 //! told is there after the next start, and a server with this folder as its `dir` and with
-//! `appendonly yes` has the same data.
+//! `appendonly yes` has the same data. The folder is the first argument, or `forebay-data`.
 
 use std::error::Error;
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::path::Path;
 use runtime::{Embedded, EmbeddedOptions, Environment, LogOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::temp_dir().join("forebay-example");
-    println!("INCR starts -> {}", run(&folder)?);
+    let folder = std::env::args_os().nth(1).unwrap_or_else(|| "forebay-data".into());
+    println!("INCR starts -> {}", run(Path::new(&folder))?);
     Ok(())
 }
 
