@@ -38,8 +38,8 @@ const ASKED_TOGETHER_MAX: usize = 2;
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
 impl Mode {
-    /// Returns the least bytes of a value that is written to upload memory, so that this becomes of
-    /// it: what is shorter is sent.
+    /// Returns from how many bytes on a value is written to upload memory and committed in this
+    /// mode. Shorter values are sent.
     pub const fn upload_bytes_min(self) -> usize {
         match self {
             Mode::Copy | Mode::Copied => UPLOAD_BYTES_MIN,

@@ -383,7 +383,11 @@ impl Walked for Quicklist {
         let mut kept = walk.keeper.kept();
         loop {
             if let Some((number, parts)) = kept.take_pack(walk.next_number.into()) {
-                assert_eq!(number, u128::from(walk.next_number), "each node is kept once, in order");
+                assert_eq!(
+                    number,
+                    u128::from(walk.next_number),
+                    "each node is kept once, in order"
+                );
                 out.extend_from_slice(&parts);
             } else {
                 let is_left = |number: &u32| *number != TAKEN;

@@ -72,8 +72,10 @@ pub(super) static SET: Command = Command {
         has none of them. COST is of Forebay: how much dearer than others the value is to have \
         back, a number from 1 to 65535 of which the five highest bits are kept. Where \
         maxmemory-policy is adaptive, a key of cost 10 stays as long as one that is asked for ten \
-        times as often; under other policies it has no effect. KEEPTTL keeps the cost too, as do \
-        most commands that change the value; a plain SET drops it. SHM COMMIT does not take it.",
+        times as often; under other policies it has no effect. The cost stays with its value: \
+        through commands that change the string (APPEND, INCR, SETBIT, SET and SHM COMMIT with \
+        KEEPTTL), times to live, RENAME, COPY and MOVE. A plain SET, INCREX with a time, RESTORE, \
+        and items that memcached's clients store, drop it. SHM COMMIT has no COST.",
     example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT
