@@ -3,11 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use base::collisions::Collisions;
 use base::prng::Prng;
 use collections::End;
 
 use super::accounting::{assert_within, set_with_room_until};
 use super::*;
+use crate::eviction::Victims;
 use crate::eviction::policy::KeyEvent;
 use crate::eviction::recorded::{self, Seen, take_events};
 use crate::{Access, EvictionPolicy, Expiry, NeedRoom, SweepContext, WhenAbsent};
@@ -487,4 +489,50 @@ fn policy_with_memory_decides_by_it_and_is_charged_for_it() {
     fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let freed = before - fixture.keyspace.used_memory();
     assert_eq!(freed, key_count * recorded::BYTES_PER_KEY);
+}
+
+/// Adds `count` keys whose hashes are all one, more than a chain takes, and evicts those of their
+/// shard until `left` are there; returns how many are.
+fn evict_of_one_hash(policy: EvictionPolicy, count: u64, left: u64) -> u64 {
+    let fixture = Fixture::with_segments(1 << 16, 1024);
+    let (keyspace, random) = (&fixture.keyspace, &mut Prng::new(3));
+    keyspace.set_eviction_policy(policy);
+    let same = Collisions::new(keyspace.hasher(), *b"{t}aaaaaaaaaaaaa");
+    for index in 0..count {
+        let bytes = same.key(index);
+        let key = keyspace.hasher().key(&bytes);
+        let mut guard = keyspace.lock(key.shard);
+        let expiry = Expiry::At(later(1_000_000 + index as i64));
+        guard.write(DB0, later(index as i64)).set(&key, b"value", expiry).unwrap();
+    }
+    let bytes = same.key(0);
+    let shard = keyspace.hasher().key(&bytes).shard;
+    for _ in 0..1_000 {
+        if keyspace.key_count(DB0) <= left {
+            break;
+        }
+        keyspace.evict_from(shard, 1, Victims::Any, &mut SweepContext::new(later(1_000), random));
+    }
+    // What is counted is there.
+    let is_there = |index: &u64| {
+        let bytes = same.key(*index);
+        let key = keyspace.hasher().key(&bytes);
+        keyspace.lock(key.shard).read(DB0, NOW).string(&key).unwrap().is_some()
+    };
+    let found = (0..count).filter(is_there).count() as u64;
+    assert_eq!(found, keyspace.key_count(DB0), "{policy:?}");
+    found
+}
+
+#[test]
+fn keys_of_one_hash_are_evicted_one_by_one() {
+    // Neither the one that evicts nothing nor the one that records keys, which have to be text.
+    let left_out = [EvictionPolicy::NO_EVICTION.name(), recorded::ALLKEYS.name];
+    let policies = EvictionPolicy::ALL.iter().copied();
+    for policy in policies.filter(|policy| !left_out.contains(&policy.name())) {
+        // Two that only their names tell apart, and hundreds of which most are spilled.
+        assert_eq!(evict_of_one_hash(policy, 2, 1), 1, "{policy:?}");
+        assert_eq!(evict_of_one_hash(policy, 300, 100), 100, "{policy:?}");
+        assert_eq!(evict_of_one_hash(policy, 300, 0), 0, "{policy:?}");
+    }
 }
