@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::atomic_copy::word;
+use crate::atomic_copy::{store_bytes, word};
 use crate::layout::{LINE_BYTES, LINK_SPILLED, SLOTS_PER_BUCKET};
 use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence;
@@ -137,8 +137,11 @@ impl Bucket {
 
     /// Empties all slots and the link; the sequence stays.
     pub fn reset(self) {
-        self.merge_word(0, u64::MAX << (8 * TAGS_AT), 0);
-        (1..8).for_each(|index| self.merge_word(index, u64::MAX, 0));
+        const BYTES: [u8; 64 - TAGS_AT] = [0; 64 - TAGS_AT];
+        // SAFETY: all from the tags on is inside the bucket, and widened to whole words still is,
+        // as it is aligned to 64. It is committed memory that no other thread writes, by the
+        // contract of `at`. A constant is no memory of the index.
+        unsafe { store_bytes(self.pointer.add(TAGS_AT), &BYTES) };
     }
 
     /// Makes the sequence odd, as `rule` asks: readers of this chain wait or go away.
