@@ -38,10 +38,11 @@ impl OwnTakes {
     pub fn note_post(&mut self, key: &[u8]) -> bool {
         let is_row = self.row >= self.row_min;
         let is_own = is_row && self.keys.len() < self.depth;
-        if is_row && !is_own {
+        let ends_row = is_row && !is_own;
+        if ends_row {
             self.row_min = (2 * self.row_min).min(ROW_MAX);
         }
-        if is_row && !is_own || self.keys.len() == KEYS_MAX {
+        if ends_row || self.keys.len() == KEYS_MAX {
             self.forget();
         }
         self.keys.push_back(key.to_vec());

@@ -317,11 +317,11 @@ impl Log {
             self.end_spare();
             return Ok(());
         }
-        while self.write_frame(shared)? {}
-        self.log.sync(sys::clock::monotonic())?;
+        // What others change meanwhile is not waited for: there might be no end to it.
+        self.write(true, shared)?;
+        self.sync(SyncPolicy::Always, true, shared)?;
         let writer = self.log.take_writer();
         let progress = &shared.durability.progress;
-        progress.syncs.fetch_add(1, Ordering::Relaxed);
         progress.written.store(writer.lsn(), Ordering::SeqCst);
         progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
         self.end_spare();
