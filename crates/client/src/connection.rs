@@ -48,9 +48,8 @@ pub struct Connection {
     timeout: Option<Duration>,
     /// What was sent over a lane without waiting for the replies.
     posts: Posts,
-    /// Whether it takes by itself what it posts, and has told the server that it waits for nothing.
+    /// Whether it takes by itself what it posts.
     own_takes: OwnTakes,
-    is_patient: bool,
 }
 
 enum Wire {
@@ -128,7 +127,6 @@ impl Connection {
             timeout: memory.timeout,
             posts: Posts::new(&memory.post_count),
             own_takes: OwnTakes::new(),
-            is_patient: false,
         }
     }
 
@@ -363,7 +361,6 @@ impl Connection {
         takes_it: bool,
         is_urgent: bool,
     ) -> Result<(), ClientError> {
-        self.is_patient = takes_it;
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => {
                 lane.set_patience(takes_it);
@@ -377,11 +374,16 @@ impl Connection {
         })
     }
 
-    /// Tells the server that this connection waits for replies, if it was told otherwise.
+    /// Returns whether the server was told that this connection waits for no reply.
+    #[inline]
+    fn is_patient(&self) -> bool {
+        matches!(&self.wire, Wire::Lane(lane) if lane.is_patient())
+    }
+
+    /// Tells the server that this connection waits for replies.
     #[inline(never)]
     fn end_patience(&mut self) {
         self.own_takes.forget();
-        self.is_patient = false;
         if let Wire::Lane(lane) = &mut self.wire {
             lane.set_patience(false);
         }
@@ -414,7 +416,7 @@ impl Connection {
     /// Sends one request and returns its reply, which may be an error.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, ClientError> {
         check(request)?;
-        if self.is_patient {
+        if self.is_patient() {
             self.end_patience();
         }
         let reply = self.exchange(|wire| match wire {
@@ -432,7 +434,7 @@ impl Connection {
     /// Sends `requests` and returns their replies in order.
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         requests.iter().try_for_each(|request| check(request))?;
-        if self.is_patient {
+        if self.is_patient() {
             self.end_patience();
         }
         let replies = self.exchange(|wire| match wire {

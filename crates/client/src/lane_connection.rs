@@ -235,6 +235,12 @@ impl Lane {
         })
     }
 
+    /// Returns whether the server was told that this side waits for no reply.
+    #[inline]
+    pub(crate) fn is_patient(&self) -> bool {
+        self.is_patient
+    }
+
     /// Tells the server whether this side waits for no reply from now on: then it does not poll for
     /// what is posted.
     pub(crate) fn set_patience(&mut self, is_patient: bool) {
