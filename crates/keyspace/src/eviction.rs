@@ -566,21 +566,13 @@ impl Shard {
     ) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         let leaving = self.leaving(victims);
-        for (database, hash) in &leaving {
-            if let Some(part) = self.database(*database) {
-                part.table.prefetch_bucket(*hash);
-            }
-        }
+        self.prefetch_buckets(leaving.iter().copied());
         let count = victims * choice.samples as usize;
         match choice.policy.is_volatile() {
             true => self.offer_volatile(count, &mut pool, choice, context),
             false => self.draw(count, drawn, choice, context),
         }
-        for (database, hash) in &leaving {
-            if let Some(part) = self.database(*database) {
-                part.table.prefetch_entry(*hash);
-            }
-        }
+        self.prefetch_entries(leaving.iter().copied());
         for (database, id) in drawn.found.drain(..) {
             let entry = self.table(database).entry(id);
             self.offer(&mut pool, (database, &entry), None, choice, context);
@@ -598,15 +590,26 @@ impl Shard {
 
     /// Asks the cache for what is looked at when `victims` go.
     fn prefetch(&self, victims: &[PooledKey]) {
-        for PooledKey { database, hash, .. } in victims {
-            if let Some(part) = self.database(*database) {
-                part.table.prefetch_bucket(*hash);
+        let keys = || victims.iter().map(|victim| (victim.database, victim.hash));
+        self.prefetch_buckets(keys());
+        keys().for_each(|(database, hash)| self.policy.prefetch(database, hash));
+        self.prefetch_entries(keys());
+    }
+
+    /// Asks the cache for the buckets in which keys, by database and hash, are found.
+    fn prefetch_buckets(&self, keys: impl Iterator<Item = (DatabaseIndex, u64)>) {
+        for (database, hash) in keys {
+            if let Some(part) = self.database(database) {
+                part.table.prefetch_bucket(hash);
             }
-            self.policy.prefetch(*database, *hash);
         }
-        for PooledKey { database, hash, .. } in victims {
-            if let Some(part) = self.database(*database) {
-                part.table.prefetch_entry(*hash);
+    }
+
+    /// As [`Shard::prefetch_buckets`], for the entries, of keys whose buckets it has.
+    fn prefetch_entries(&self, keys: impl Iterator<Item = (DatabaseIndex, u64)>) {
+        for (database, hash) in keys {
+            if let Some(part) = self.database(database) {
+                part.table.prefetch_entry(hash);
             }
         }
     }
