@@ -250,6 +250,9 @@ impl<'s> Worker<'s> {
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
         if self.log_turn.is_due() {
+            if self.gathers_changes(events)? {
+                return Ok(());
+            }
             self.take_log_turn();
         }
         let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();

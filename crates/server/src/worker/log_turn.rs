@@ -4,10 +4,15 @@
 //! To wake the log thread, and to be woken by it, takes about as long as a sync on a fast disk. A
 //! worker that has nothing else to do spares both. While it waits for the disk it serves nobody:
 //! hence a single client that may ask for something leaves the log to its thread.
+//!
+//! A sync costs as much as some ten changes, whatever it makes durable. So a worker looks before it
+//! whether more requests have come, and serves those first. It waits for none.
 
+use std::io;
 use std::time::Duration;
 
 use runtime::SyncPolicy;
+use sys::poll::Events;
 
 use super::Worker;
 
@@ -16,12 +21,18 @@ use super::Worker;
 const SLOW_SYNC: Duration = Duration::from_millis(10);
 /// How long a worker leaves the log to its thread after such a sync.
 const PAUSE: Duration = Duration::from_secs(10);
+/// For how long replies are held at most while more requests are served before the log is written:
+/// about two syncs of a fast disk.
+const GATHERING_MAX: Duration = Duration::from_micros(250);
 
 /// What a worker knows of its turns to write the log.
 #[derive(Debug, Default)]
 pub(super) struct LogTurn {
     /// Replies are held for which nobody has been asked to write the log.
     is_due: bool,
+    /// When it looked for more requests first, by the steady clock, and how many clients waited at
+    /// its last look, while it gathers changes.
+    gathering: Option<(Duration, usize)>,
     /// Until when the log thread writes, by the steady clock.
     pause_end: Duration,
 }
@@ -38,6 +49,15 @@ impl LogTurn {
         self.is_due = true;
     }
 
+    /// Returns whether to look for more requests, where `held` of its `clients` wait for the log:
+    /// while each look brings a client more.
+    fn looks_again(&mut self, held: usize, clients: usize, now: Duration) -> bool {
+        let (began, held_before) = self.gathering.unwrap_or((now, 0));
+        let looks = held < clients && held > held_before && now < began + GATHERING_MAX;
+        self.gathering = looks.then_some((began, held));
+        looks
+    }
+
     /// Returns whether the worker writes the log, where `held` of its `clients` wait for that.
     fn is_own(&self, held: usize, clients: usize, now: Duration) -> bool {
         held == clients && now >= self.pause_end
@@ -51,6 +71,25 @@ impl LogTurn {
 }
 
 impl Worker<'_> {
+    /// Returns whether more requests have come, as `events`, that are served before the log is
+    /// written for the replies that are held.
+    ///
+    /// # Errors
+    /// When it cannot look.
+    #[inline(never)]
+    pub(super) fn gathers_changes(&mut self, events: &mut Events) -> io::Result<bool> {
+        let (held, clients) = (self.held.len(), self.tokens.len());
+        if !self.is_idle() || !self.log_turn.looks_again(held, clients, sys::clock::monotonic()) {
+            self.log_turn.gathering = None;
+            return Ok(false);
+        }
+        self.poller.wait(events, Some(Duration::ZERO))?;
+        if events.is_empty() {
+            self.log_turn.gathering = None;
+        }
+        Ok(!events.is_empty())
+    }
+
     /// Sees to the log for the replies that are held: writes it, or has its thread do that.
     #[inline(never)]
     pub(super) fn take_log_turn(&mut self) {
@@ -92,6 +131,24 @@ mod tests {
         let turn = LogTurn::default();
         assert!(turn.is_own(1, 1, NOW) && turn.is_own(3, 3, NOW));
         assert!(!turn.is_own(2, 3, NOW));
+    }
+
+    #[test]
+    fn worker_looks_for_more_requests_while_each_look_brings_a_client() {
+        let mut turn = LogTurn::default();
+        assert!(turn.looks_again(1, 4, NOW));
+        assert!(turn.looks_again(2, 4, NOW));
+        assert!(!turn.looks_again(2, 4, NOW), "a look brought nobody who waits");
+        assert!(turn.looks_again(2, 4, NOW), "the next time");
+        assert!(!turn.looks_again(4, 4, NOW), "nobody is left");
+    }
+
+    #[test]
+    fn worker_holds_replies_no_longer_than_for_a_sync_or_two_to_serve_others() {
+        let mut turn = LogTurn::default();
+        assert!(turn.looks_again(1, 9, NOW));
+        assert!(turn.looks_again(2, 9, NOW + GATHERING_MAX / 2));
+        assert!(!turn.looks_again(3, 9, NOW + GATHERING_MAX));
     }
 
     #[test]
