@@ -24,7 +24,7 @@ use base::prng::Prng;
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs, key_slot};
 use effects::Cause;
 
-use crate::eviction::policy::{EvictionPolicy, Room};
+use crate::eviction::policy::{EvictionPolicy, Leaving, Room};
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
@@ -104,8 +104,15 @@ struct PooledKey {
     /// The key, in a table that has entries which their hashes do not find.
     name: Option<Box<[u8]>>,
     rank: u64,
-    /// It has just ceased to be new; the filter of the window may say otherwise by chance.
-    has_left_window: bool,
+}
+
+/// A key that is not new any more, where it may be.
+#[derive(Clone, Copy)]
+struct LeavingKey {
+    database: DatabaseIndex,
+    hash: u64,
+    /// As [`Leaving::rank`].
+    rank: u64,
 }
 
 impl EvictionPool {
@@ -136,7 +143,8 @@ impl EvictionPool {
                 && one.name == candidate.name
         };
         if let Some(known) = self.candidates.iter().position(same) {
-            candidate.has_left_window |= self.candidates.remove(known).has_left_window;
+            // Whichever is too high is found out when the key is to go.
+            candidate.rank = candidate.rank.max(self.candidates.remove(known).rank);
         } else if !self.wants(candidate.rank) {
             return;
         } else if self.is_full() {
@@ -445,14 +453,15 @@ impl Keyspace {
             let mut guard = self.lock(index);
             let shard = guard.shard_mut(index);
             shard.policy.note_room(room);
-            let blocks = shard.leaving(1).into_iter().filter_map(|(database, hash)| {
+            let blocks = shard.leaving(1).into_iter().filter_map(|leaving| {
+                let LeavingKey { database, hash, .. } = leaving;
                 let table = &shard.database(database)?.table;
                 table.owned_block(&table.entry(table.find_hash(hash)?))
             });
             blocks.collect::<Vec<_>>()
         };
         let ranked = leaving.into_iter().filter_map(|(offset, owner)| {
-            // It has just ceased to be new; the filter of the window may say otherwise by chance.
+            // It is new no more, though it may have been used since others came that are.
             let block = self.ranked(offset, owner, choice, context)?;
             Some(Block { is_new: false, ..block })
         });
@@ -511,11 +520,8 @@ impl Keyspace {
         if !choice.allows(database, &entry) {
             return None;
         }
-        let mut is_new = false;
-        if shard.policy.observes {
-            shard.policy.begin_choice();
-            is_new = shard.policy.is_new(database, choice.hasher.hash(entry.key()));
-        }
+        shard.policy.begin_choice();
+        let is_new = shard.policy.is_new(entry.mark());
         let rank = shard.eviction_rank(database, &entry, context);
         Some(Block { offset, owner, rank, is_adopted: entry.is_adopted(), is_new })
     }
@@ -566,18 +572,30 @@ impl Shard {
     ) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         let leaving = self.leaving(victims);
-        self.prefetch_buckets(leaving.iter().copied());
+        // Most of them are no candidates in the end, so that they are looked at only then.
+        let look_now = !self.is_simple(choice);
+        if look_now {
+            self.prefetch_buckets(leaving.iter().map(|one| (one.database, one.hash)));
+        }
         let count = victims * choice.samples as usize;
         match choice.policy.is_volatile() {
             true => self.offer_volatile(count, &mut pool, choice, context),
             false => self.draw(count, drawn, choice, context),
         }
-        self.prefetch_entries(leaving.iter().copied());
+        if look_now {
+            self.prefetch_entries(leaving.iter().map(|one| (one.database, one.hash)));
+        }
         for (database, id) in drawn.found.drain(..) {
             let entry = self.table(database).entry(id);
             self.offer(&mut pool, (database, &entry), None, choice, context);
         }
-        for (database, hash) in leaving {
+        for LeavingKey { database, hash, rank } in leaving {
+            if !look_now {
+                if pool.wants(rank) && choice.may_go(database, || hash) {
+                    pool.offer(PooledKey { database, hash, name: None, rank });
+                }
+                continue;
+            }
             let Some(part) = self.database(database) else { continue };
             let Some(id) = part.table.find_hash(hash) else { continue };
             self.offer(&mut pool, (database, &part.table.entry(id)), Some(hash), choice, context);
@@ -677,15 +695,20 @@ impl Shard {
         if !choice.includes(entry) {
             return;
         }
-        let rank = self.eviction_rank(database, entry, context);
-        if leaving.is_none() && !pool.wants(rank) {
-            return;
+        let mut rank = self.eviction_rank(database, entry, context);
+        if leaving.is_none() {
+            if self.policy.is_new(entry.mark()) {
+                // Behind all that are not, as their ranks are near each other.
+                rank /= 2;
+            }
+            if !pool.wants(rank) {
+                return;
+            }
         }
         let hash = leaving.unwrap_or_else(|| choice.hasher.hash(entry.key()));
         if choice.may_go(database, || hash) {
             let name = self.table(database).spills().then(|| entry.key().into());
-            let has_left_window = leaving.is_some();
-            pool.offer(PooledKey { database, hash, name, rank, has_left_window });
+            pool.offer(PooledKey { database, hash, name, rank });
         }
     }
 
@@ -703,7 +726,7 @@ impl Shard {
             return None;
         }
         self.policy.begin_choice();
-        let is_new = self.policy.is_new(database, choice.hasher.hash(entry.key()));
+        let is_new = self.policy.is_new(entry.mark());
         let rank = self.eviction_rank(database, &entry, context);
         Some(Victim { shard: self.index(), block, rank, is_new })
     }
@@ -734,18 +757,32 @@ impl Shard {
         Some((database, entry))
     }
 
-    /// Returns the databases and the hashes of a few keys for each of so many `victims` that are
-    /// not new any more.
-    fn leaving(&self, victims: usize) -> Vec<(DatabaseIndex, u64)> {
+    /// Returns a few keys for each of so many `victims` that are not new any more, in each database
+    /// that they may be in.
+    fn leaving(&self, victims: usize) -> Vec<LeavingKey> {
         if !self.policy.observes {
             return Vec::new();
         }
-        let hashes = std::iter::from_fn(|| self.policy.leave_window()).take(LEAVING_MAX * victims);
-        let in_databases = |salted: u64| {
-            self.databases()
-                .map(move |(database, _)| (database, adaptive::salted(database, salted)))
+        let leaving = std::iter::from_fn(|| self.policy.leave_window()).take(LEAVING_MAX * victims);
+        let in_databases = |Leaving { salted, rank }| {
+            self.databases().map(move |(database, _)| LeavingKey {
+                database,
+                hash: adaptive::salted(database, salted),
+                rank,
+            })
         };
-        hashes.flat_map(in_databases).collect()
+        leaving.flat_map(in_databases).collect()
+    }
+
+    /// Returns whether each key of the shard may be chosen, is known by its hash alone, and is in
+    /// the one database that there is.
+    fn is_simple(&self, choice: Choice<'_>) -> bool {
+        let mut databases = self.databases();
+        let spills = databases.next().is_some_and(|(_, part)| part.table.spills());
+        !spills
+            && databases.next().is_none()
+            && choice.victims == Victims::Any
+            && !choice.policy.is_volatile()
     }
 
     /// Returns how soon `entry` of `database` should go.
@@ -788,21 +825,12 @@ impl Shard {
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
     fn evict_best(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Freed> {
-        let mut newcomer = None;
         while let Some(candidate) = self.eviction_pool.take() {
-            if self.policy.observes
-                && !candidate.has_left_window
-                && self.policy.is_new(candidate.database, candidate.hash)
-            {
-                newcomer.get_or_insert(candidate);
-                continue;
-            }
             if let Some(freed) = self.evict(&candidate, choice, context) {
                 return Some(freed);
             }
         }
-        // Where all that was looked at is new, any of it will do.
-        self.evict(&newcomer?, choice, context)
+        None
     }
 
     /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would

@@ -439,15 +439,11 @@ impl Shadows {
 
     /// Looks at some keys, and at the candidates.
     fn look(&mut self, candidates: &[u32], now: Tick) -> Vec<Drawn> {
-        let mut drawn = Vec::with_capacity(DRAWS + candidates.len());
-        for _ in 0..DRAWS {
-            let key = self.keys.sample(&mut self.random);
-            if !self.keys.at(key).is_newcomer {
-                drawn.push(self.drawn(key, now));
-            }
-        }
-        drawn.extend(candidates.iter().map(|key| self.drawn(*key, now)));
-        drawn
+        // All are drawn before the first is valued, as their cache misses do not wait for each
+        // other so.
+        let keys: [u32; DRAWS] = std::array::from_fn(|_| self.keys.sample(&mut self.random));
+        let old = keys.iter().filter(|key| !self.keys.at(**key).is_newcomer);
+        old.chain(candidates).map(|key| self.drawn(*key, now)).collect()
     }
 
     fn drawn(&self, key: u32, now: Tick) -> Drawn {

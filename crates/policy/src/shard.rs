@@ -8,7 +8,7 @@ use crate::scatter::Scatter;
 use crate::shadows::{Event, Sample};
 use crate::shared::{Happened, Known, Shared};
 use crate::value::{Cost, Value};
-use crate::window::Window;
+use crate::window::{Newcomer, Window};
 
 /// How many keys a choice should look at: with 8 there are 0.2 points fewer hits, and with 32 no
 /// more (`bench/results/2026-11-23-172321-cache-sim.json`).
@@ -64,7 +64,7 @@ impl ShardPolicy {
             keys: 0,
             bytes: 0,
             ghosts: Ghosts::default(),
-            window: Window::new(shared.scatter()),
+            window: Window::default(),
             samples: Vec::new(),
             shared,
         }
@@ -114,12 +114,12 @@ impl ShardPolicy {
             None => self.pass(1),
         }
         self.change_size(1, bytes as i64);
-        self.window.push(hash, bytes, self.keys, self.bytes);
-        let hash = self.scatter.of(hash);
+        let (known_by, hash) = (hash, self.scatter.of(hash));
         let (now, random) = (self.known.now, self.draw());
         let known = self.ghosts.take(hash, now, random);
         self.happened.ghost_hits += u32::from(known.is_some());
         let mark = known.unwrap_or(Mark::first(now));
+        self.window.push(Newcomer::new(known_by, bytes, mark), self.keys, self.bytes);
         self.ghosts.fit(self.ghost_count());
         if hash & self.known.sample_mask == 0 {
             self.sample(hash, bytes, Event::Write);
@@ -197,7 +197,7 @@ impl ShardPolicy {
     pub fn clear(&mut self) {
         self.change_size(-(self.keys as i64), -(self.bytes as i64));
         self.ghosts.clear();
-        self.window.clear();
+        self.window = Window::default();
         self.settle();
     }
 
@@ -209,11 +209,11 @@ impl ShardPolicy {
         Value::of(mark, bytes, cost, now, blend, self.shared.objective())
     }
 
-    /// Returns whether a sampled key has come so lately that it is not to be evicted; wrongly so
-    /// for one in eight others.
+    /// Returns whether a sampled key of `mark` has come, or was used, so lately that it is not to
+    /// be evicted.
     #[inline]
-    pub fn is_new(&self, hash: u64) -> bool {
-        self.window.may_contain(hash)
+    pub fn is_new(&self, mark: Mark) -> bool {
+        self.window.may_contain(mark, self.known.now)
     }
 
     /// Returns whether another shard is likely to have a victim of clearly less value than
@@ -238,9 +238,12 @@ impl ShardPolicy {
     }
 
     /// Takes the key out of the window that has been there for longest, if the window is too large,
-    /// and returns its hash. If the key is still there, it is a candidate beside those sampled.
-    pub fn leave_window(&mut self) -> Option<u64> {
-        self.window.leave(self.bytes)
+    /// and returns its hash, and what the key is unless it was used meanwhile, at any cost. If the
+    /// key is still there, it is a candidate beside those sampled.
+    pub fn leave_window(&mut self) -> Option<(u64, Candidate)> {
+        let newcomer = self.window.leave(self.bytes)?;
+        let (mark, bytes) = (newcomer.mark, newcomer.bytes());
+        Some((newcomer.hash, Candidate { mark, bytes, cost: Cost::ONE }))
     }
 
     /// Lets time pass by so many accesses.

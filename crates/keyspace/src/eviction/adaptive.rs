@@ -17,7 +17,7 @@ use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
 use crate::cache_report::AdaptiveReport;
 use crate::eviction::policy::{
-    Candidate, EvictionPolicy, KeyEvent, Marks, Ranking, Room, Row, Scope, Setup, Told,
+    Candidate, EvictionPolicy, KeyEvent, Leaving, Marks, Ranking, Room, Row, Scope, Setup, Told,
 };
 use crate::keyspace::Keyspace;
 use crate::memory_limit::MemoryAccount;
@@ -183,8 +183,8 @@ impl Ranking for Adaptive {
         self.shared.policy.set_capacity(room.capacity(self.shared.policy.bytes()));
     }
 
-    fn is_new(&self, database: DatabaseIndex, hash: u64) -> bool {
-        self.policy.is_new(salted(database, hash))
+    fn is_new(&self, mark: AccessMark) -> bool {
+        self.policy.is_new(self.mark_of(mark))
     }
 
     fn prefetch(&self, database: DatabaseIndex, hash: u64) {
@@ -193,8 +193,9 @@ impl Ranking for Adaptive {
         }
     }
 
-    fn leave_window(&mut self) -> Option<u64> {
-        self.policy.leave_window()
+    fn leave_window(&mut self) -> Option<Leaving> {
+        let (salted, candidate) = self.policy.leave_window()?;
+        Some(Leaving { salted, rank: self.policy.value(candidate).rank() })
     }
 
     fn frequency(&self, mark: AccessMark) -> Option<u8> {

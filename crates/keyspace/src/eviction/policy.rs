@@ -120,17 +120,17 @@ pub(crate) trait Ranking: Send {
     /// Learns what memory there is for the keys of all shards; once for each choice.
     fn note_room(&self, _room: Room) {}
 
-    /// Returns whether the key of this hash came so lately that it does not go yet.
-    fn is_new(&self, _database: DatabaseIndex, _hash: u64) -> bool {
+    /// Returns whether the key of an entry with this mark came so lately that it does not go yet.
+    fn is_new(&self, _mark: AccessMark) -> bool {
         false
     }
 
     /// Asks the cache for what it looks at when the key of this hash comes or goes.
     fn prefetch(&self, _database: DatabaseIndex, _hash: u64) {}
 
-    /// Returns the salted hash of a key that is not new any more: if it is still there it is a
-    /// candidate of the next choice.
-    fn leave_window(&mut self) -> Option<u64> {
+    /// Returns a key that is not new any more: if it is still there it is a candidate of the next
+    /// choice.
+    fn leave_window(&mut self) -> Option<Leaving> {
         None
     }
 
@@ -146,6 +146,15 @@ pub(crate) trait Ranking: Send {
 
     /// Charges the memory that the rankings of all shards share.
     fn recharge_shared(&self, _account: &MemoryAccount) {}
+}
+
+/// A key that is not new any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Leaving {
+    /// Its hash, with the database in it.
+    pub salted: u64,
+    /// Its rank, unless it was used since it came or has a cost: then the rank is lower.
+    pub rank: u64,
 }
 
 /// The key to which something happened.
@@ -388,9 +397,10 @@ impl ShardPolicy {
         self.ranking.borrow().note_room(room);
     }
 
-    /// Returns whether the key of `hash` in `database` came so lately that it does not go yet.
-    pub fn is_new(&self, database: DatabaseIndex, hash: u64) -> bool {
-        self.observes && self.ranking.borrow().is_new(database, hash)
+    /// Returns whether the key of an entry with `mark` came so lately that it does not go yet.
+    #[inline]
+    pub fn is_new(&self, mark: AccessMark) -> bool {
+        self.observes && self.ranking.borrow().is_new(mark)
     }
 
     /// Has the ranking, where it observes, prepare for the key of `hash` to come or go.
@@ -401,8 +411,8 @@ impl ShardPolicy {
         }
     }
 
-    /// Returns the salted hash of a key that is not new any more.
-    pub fn leave_window(&self) -> Option<u64> {
+    /// Returns a key that is not new any more.
+    pub fn leave_window(&self) -> Option<Leaving> {
         self.ranking.borrow_mut().leave_window()
     }
 

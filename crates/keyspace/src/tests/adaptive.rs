@@ -232,29 +232,52 @@ fn objective_bytes_keeps_large_keys_too() {
     assert!(bytes.byte_hit_rate() > hits.byte_hit_rate());
 }
 
+/// Returns a shard under the adaptive policy with `count` keys that were used a few times.
+fn shard_of_used_keys(count: usize) -> Fixture {
+    let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 1);
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    for index in 0..count {
+        let name = format!("used:{index}");
+        set_bytes(&fixture, &name, 100);
+        (0..3).for_each(|_| assert!(fixture.get(&name, NOW).is_some()));
+    }
+    fixture
+}
+
+fn set_bytes(fixture: &Fixture, name: &str, bytes: usize) {
+    let value = vec![b'v'; bytes];
+    fixture.write(name, NOW, |view, key| view.set(key, &value, Expiry::Clear)).unwrap();
+}
+
 #[test]
-fn key_that_has_left_the_window_goes_where_its_filter_has_others_in_its_slot() {
+fn key_that_has_left_the_window_goes_while_those_that_came_after_it_stay() {
     for number in 0..64 {
-        let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 1);
-        fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
-        let fill = |name: &str, bytes| {
-            let value = vec![b'v'; bytes];
-            fixture.write(name, NOW, |view, key| view.set(key, &value, Expiry::Clear)).unwrap();
-        };
-        for index in 0..1000 {
-            let name = format!("used:{index}");
-            fill(&name, 100);
-            (0..3).for_each(|_| assert!(fixture.get(&name, NOW).is_some()));
-        }
+        let fixture = shard_of_used_keys(1000);
         // The worst of all, and a few that come after it and are new when it is not any more.
         let large = format!("large:{number}");
-        fill(&large, 1500);
-        (0..3).for_each(|index| fill(&format!("new:{index}"), 100));
+        set_bytes(&fixture, &large, 1500);
+        (0..3).for_each(|index| set_bytes(&fixture, &format!("new:{index}"), 100));
         let mut random = Prng::new(number);
         for _ in 0..4 {
             let context = &mut SweepContext::new(NOW, &mut random);
             fixture.keyspace.evict_from(ShardIndex(0), 1, Victims::Any, context);
         }
         assert!(fixture.get(&large, NOW).is_none(), "{large} is spared");
+    }
+}
+
+#[test]
+fn key_that_has_just_come_stays_though_it_is_worth_least() {
+    for number in 0..16 {
+        let fixture = shard_of_used_keys(500);
+        set_bytes(&fixture, "new", 300);
+        let mut random = Prng::new(number);
+        // Nearly all keys are drawn meanwhile.
+        for _ in 0..4 {
+            let context = &mut SweepContext::new(NOW, &mut random);
+            fixture.keyspace.evict_from(ShardIndex(0), u64::MAX, Victims::Any, context);
+        }
+        assert!(fixture.keyspace.counts(DB0).keys < 450, "others have gone");
+        assert!(fixture.get("new", NOW).is_some(), "it is not spared");
     }
 }

@@ -162,12 +162,12 @@ impl AdaptiveCache {
         let mut candidates = Vec::new();
         for _ in 0..self.attachment.samples {
             let key = self.random.pick(&self.present.groups()[index]);
-            if !self.shards[index].is_new(u64::from(key)) {
+            if !self.shards[index].is_new(self.entries[key as usize].mark) {
                 candidates.push(key);
             }
         }
         let leaving = std::iter::from_fn(|| self.shards[index].leave_window());
-        candidates.extend(leaving.take(LEAVING_MAX).map(|hash| hash as u32));
+        candidates.extend(leaving.take(LEAVING_MAX).map(|(hash, _)| hash as u32));
         candidates.retain(|key| self.present.has(*key));
         let policy = &self.shards[index];
         candidates.into_iter().map(|key| (policy.value(self.candidate(key)), key)).min()
