@@ -84,23 +84,30 @@ fn a_client_that_asks_alone_is_looked_for_and_two_are_not() {
 
 #[test]
 fn a_client_that_takes_what_it_posts_is_not_looked_for() {
-    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let url = format!("shm://{}", server.socket().display());
-    let client = Client::connect(&url).expect("the server is there");
-    let value = vec![b'v'; 100];
-    let cycles = |count: usize| {
-        for _ in 0..count {
-            client.post(b"key", value.clone(), &SetOptions::new()).expect("it is sent");
-            assert!(client.take_once(b"key").expect("it is there").is_some());
-        }
-    };
-    cycles(1000);
-    let before = server.info("busy_polls");
-    cycles(5000);
-    let polls = server.info("busy_polls") - before;
-    assert!(polls < 500, "{polls} looks for who waits for nothing");
-    client.settle().expect("the server has it all");
-    assert!(!client.exists(b"key").expect("the server is there"));
+    // Ten of the last are more than it has ahead of one by one.
+    for (bytes, depth, cycle_count) in [(100, 1, 5000), (10_000, 10, 500), (500_000, 10, 100)] {
+        let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+        let url = format!("shm://{}", server.socket().display());
+        let client = Client::connect(&url).expect("the server is there");
+        let value = vec![b'v'; bytes];
+        let cycle = || {
+            for key in 0..depth {
+                client.post(&[key], value.clone(), &SetOptions::new()).expect("it is sent");
+            }
+            let is_there = |key| client.take_once(&[key]).expect("it was sent").is_some();
+            assert!((0..depth).all(is_there));
+        };
+        (0..cycle_count / 5).for_each(|_| cycle());
+        let before = server.info("busy_polls");
+        (0..cycle_count).for_each(|_| cycle());
+        let (polls, values) = (server.info("busy_polls") - before, cycle_count * u64::from(depth));
+        assert!(
+            polls < values / 10,
+            "{polls} looks for who puts and takes {depth} of {bytes} bytes"
+        );
+        client.settle().expect("the server has it all");
+        assert!(!client.exists(&[0]).expect("the server is there"));
+    }
 }
 
 #[test]

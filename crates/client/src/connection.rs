@@ -1,6 +1,7 @@
 //! One connection of a client, for one thread at a time: a lane, or a socket.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::iter;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -20,7 +21,7 @@ use crate::replies::Replies;
 use crate::server_memory::ServerMemory;
 use crate::session_uploads::Mode;
 use crate::shm_session::ShmSession;
-use crate::upload_buffers::Upload;
+use crate::upload_buffers::{Ahead, Asked, Upload};
 use crate::value_view::View;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
@@ -50,6 +51,8 @@ pub struct Connection {
     posts: Posts,
     /// Whether it takes by itself what it posts.
     own_takes: OwnTakes,
+    /// The buffers that it has for them, where it does and they lie in upload memory.
+    ahead: Option<Ahead>,
 }
 
 enum Wire {
@@ -127,6 +130,7 @@ impl Connection {
             timeout: memory.timeout,
             posts: Posts::new(&memory.post_count),
             own_takes: OwnTakes::new(),
+            ahead: None,
         }
     }
 
@@ -197,7 +201,7 @@ impl Connection {
             if let Some(upload) = Upload::spare(&session, length, mode) {
                 return Ok(Some(upload));
             }
-            if !self.posts.has_upload() || !self.settle_one(true)? {
+            if !self.posts.may_bring_buffer() || !self.settle_one(true)? {
                 break;
             }
         }
@@ -246,7 +250,7 @@ impl Connection {
         if self.is_queueing || !is_own {
             return Ok(Err(upload));
         }
-        let mut storing = upload.store(mode, 1);
+        let mut storing = upload.store(mode, None);
         let requests = storing.requests(key, words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         let replies = self.pipeline(&requests)?;
@@ -288,10 +292,11 @@ impl Connection {
         if !is_own || !self.may_post()? {
             return Ok(Err(upload));
         }
-        // Half of them have to do while the server is being woken for the others.
-        let ahead = upload.ahead_max();
-        let takes_it = self.own_takes.note_post(key) && 2 * self.own_takes.depth() <= ahead;
-        let storing = upload.store(Mode::Adopt, if takes_it { ahead } else { 1 });
+        let takes_it = self.own_takes.note_post(key);
+        self.ahead = takes_it.then(|| upload.ahead(self.own_takes.depth())).flatten();
+        let takes_it = self.ahead.is_some();
+        let untaken = self.own_takes.untaken_count();
+        let storing = upload.store(Mode::Adopt, self.ahead.map(|ahead| (ahead, untaken)));
         let requests = storing.requests(key, words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         self.post(&requests, takes_it, storing.is_urgent())?;
@@ -309,12 +314,24 @@ impl Connection {
         if !self.may_post()? {
             return Ok(false);
         }
-        self.own_takes.note_take(key);
-        self.exchange(|wire| match wire {
-            Wire::Lane(lane) => Ok(lane.post_lazily(&[&[b"DEL", key]])?),
-            Wire::Socket(_) | Wire::Ended => Err(ended()),
-        })?;
-        self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
+        let is_own = self.own_takes.note_take(key);
+        let deletion: [&[u8]; 2] = [b"DEL", key];
+        let Some(ahead) = self.ahead.filter(|_| is_own) else {
+            self.exchange(|wire| match wire {
+                Wire::Lane(lane) => Ok(lane.post_lazily(&[&deletion])?),
+                Wire::Socket(_) | Wire::Ended => Err(ended()),
+            })?;
+            self.posts.add(Content::Deletion { key: key.to_vec(), asked: None }, 1);
+            return Ok(true);
+        };
+        let session = self.session.as_ref().expect("what it has ahead is of a session");
+        let (asked, is_urgent) = Asked::new(session, ahead, self.own_takes.untaken_count());
+        let asking: Vec<[&[u8]; 3]> = asked.requests().collect();
+        let asking = asking.iter().map(|words| &words[..]);
+        let requests: Vec<&[&[u8]]> = iter::once(&deletion[..]).chain(asking).collect();
+        self.post(&requests, true, is_urgent)?;
+        let reply_count = requests.len();
+        self.posts.add(Content::Deletion { key: key.to_vec(), asked: Some(asked) }, reply_count);
         Ok(true)
     }
 
@@ -361,6 +378,7 @@ impl Connection {
         takes_it: bool,
         is_urgent: bool,
     ) -> Result<(), ClientError> {
+        self.ahead = self.ahead.filter(|_| takes_it);
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => {
                 lane.set_patience(takes_it);
@@ -384,6 +402,7 @@ impl Connection {
     #[inline(never)]
     fn end_patience(&mut self) {
         self.own_takes.forget();
+        self.ahead = None;
         if let Wire::Lane(lane) = &mut self.wire {
             lane.set_patience(false);
         }

@@ -49,7 +49,7 @@ const FILLED_PIECES_MAX: usize = 16;
 const EMPTY_LINE: &[u8] = b"\r\n";
 /// Requests that nobody waits for and bytes of them for which a server that sleeps is woken before
 /// their bell rings: it works on them while more are sent, and the ring, of 64 KiB, is never full.
-const LAZY_POSTS_MAX: usize = 64;
+const LAZY_POSTS_MAX: usize = 192;
 const LAZY_BYTES_MAX: usize = 16 * 1024;
 /// What is taken out of the ring at once.
 const TAKEN_BYTES_MAX: usize = 1 << 20;

@@ -54,8 +54,13 @@ impl OwnTakes {
         self.depth
     }
 
-    /// Notes that this connection takes `key`.
-    pub fn note_take(&mut self, key: &[u8]) {
+    /// Returns how many values it has posted and not taken.
+    pub fn untaken_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Notes that this connection takes `key`; returns whether it has posted it.
+    pub fn note_take(&mut self, key: &[u8]) -> bool {
         // Mostly the latest, or the first of some that were posted together.
         let place = match self.keys.back() {
             Some(latest) if latest == key => Some(self.keys.len() - 1),
@@ -66,6 +71,7 @@ impl OwnTakes {
             self.row = (self.row + 1).min(ROW_MAX);
             self.keys.remove(place);
         }
+        place.is_some()
     }
 
     /// Begins anew: this connection waits for a reply.
@@ -83,7 +89,9 @@ mod tests {
     fn cycle(takes: &mut OwnTakes, count: u32) -> usize {
         let keys: Vec<_> = (0..count).map(u32::to_le_bytes).collect();
         let own = keys.iter().filter(|key| takes.note_post(*key)).count();
-        keys.iter().for_each(|key| takes.note_take(key));
+        for key in &keys {
+            takes.note_take(key);
+        }
         own
     }
 
@@ -98,6 +106,8 @@ mod tests {
         let mut takes = OwnTakes::new();
         let own = (0..9).map(|_| cycle(&mut takes, KEYS_MAX as u32 + 1)).sum::<usize>();
         assert_eq!(own, 0, "more than are remembered");
+        takes.note_post(b"own");
+        assert!(takes.note_take(b"own") && !takes.note_take(b"own"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use resp::Value as Reply;
 
 use crate::answers::{accepted, is_set};
 use crate::error::ClientError;
-use crate::upload_buffers::Storing;
+use crate::upload_buffers::{Asked, Storing};
 use crate::value_view::View;
 
 /// The posts of one connection.
@@ -48,8 +48,8 @@ pub enum Content {
     Value { key: Vec<u8>, value: Option<Vec<u8>> },
     /// A value in upload memory.
     Upload { key: Vec<u8>, storing: Storing },
-    /// The deletion of a key.
-    Deletion { key: Vec<u8> },
+    /// The deletion of a key, and the buffers that are asked for along with it.
+    Deletion { key: Vec<u8>, asked: Option<Asked> },
 }
 
 impl Posts {
@@ -83,9 +83,12 @@ impl Posts {
         }
     }
 
-    /// Returns whether a value of upload memory is not answered yet: a buffer may come back.
-    pub fn has_upload(&self) -> bool {
-        self.open.iter().any(|post| matches!(post.content, Content::Upload { .. }))
+    /// Returns whether an answer may bring a buffer.
+    pub fn may_bring_buffer(&self) -> bool {
+        let brings = |content: &Content| {
+            matches!(content, Content::Upload { .. } | Content::Deletion { asked: Some(_), .. })
+        };
+        self.open.iter().any(|post| brings(&post.content))
     }
 
     /// Takes the value of `key` as the latest post of it that is not answered yet says.
@@ -115,7 +118,7 @@ impl Content {
         match self {
             Content::Value { key, .. }
             | Content::Upload { key, .. }
-            | Content::Deletion { key } => key,
+            | Content::Deletion { key, .. } => key,
         }
     }
 }
@@ -134,7 +137,12 @@ impl Post {
             Content::Value { .. } => accepted(replies.remove(0))?,
             Content::Upload { mut storing, .. } => storing.finish(replies)?,
             // Whatever it held and whoever was faster: the key is not there any more.
-            Content::Deletion { .. } => return accepted(replies.remove(0)).map(drop),
+            Content::Deletion { asked, .. } => {
+                let mut replies = replies.into_iter();
+                let deleted = replies.next().expect("each request was answered");
+                asked.iter().for_each(|asked| asked.finish(replies.by_ref()));
+                return accepted(deleted).map(drop);
+            }
         };
         is_set(&stored).map(drop)
     }
@@ -154,7 +162,7 @@ mod tests {
         let mut posts = Posts::new(&count);
         posts.add(value(b"a"), 1);
         posts.add(value(b"b"), 1);
-        posts.add(Content::Deletion { key: b"a".to_vec() }, 1);
+        posts.add(Content::Deletion { key: b"a".to_vec(), asked: None }, 1);
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (3, 3));
         posts.answer(Reply::Error(b"OOM no memory".to_vec()));
         posts.answer(Reply::Error(b"ERR other".to_vec()));

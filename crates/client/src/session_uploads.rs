@@ -186,14 +186,25 @@ impl Uploads {
     ) -> Result<Committed, AttachError> {
         let mut replies = replies.into_iter();
         let stored = accepted(replies.next().ok_or_else(none)?);
-        let mut committed = Committed { stored, next: Vec::new(), held: Vec::new() };
+        let (next, held) = self.given(commit.next_bytes, replies);
+        Ok(Committed { stored, next, held })
+    }
+
+    /// Returns the buffers of `bytes` that `replies` to ALLOC give, and where those begin that a
+    /// view of this process looks at still. Where one was refused there is none.
+    pub(crate) fn given(
+        &self,
+        bytes: u64,
+        replies: impl Iterator<Item = Reply>,
+    ) -> (Vec<UploadBuffer>, Vec<u64>) {
+        let (mut given, mut held) = (Vec::new(), Vec::new());
         for offset in replies.filter_map(|reply| offset(Some(reply)).ok()) {
-            match self.buffer_at(offset, commit.next_bytes) {
-                Some(buffer) => committed.next.push(buffer),
-                None => committed.held.push(offset),
+            match self.buffer_at(offset, bytes) {
+                Some(buffer) => given.push(buffer),
+                None => held.push(offset),
             }
         }
-        Ok(committed)
+        (given, held)
     }
 
     /// Gives back the buffer at `offset` that was not committed.

@@ -1,6 +1,7 @@
 //! The buffers to which the threads of a client write large values: upload memory of their session,
 //! made when it pays, and reused.
 
+use std::iter;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,9 +30,15 @@ const BYTES_UNTIL_EXTEND_RETRY: u64 = 64 << 20;
 /// Buffers that are kept for the next values. Those of creations that were dropped come on top,
 /// until the next is asked for; the server allows 1024 in all.
 const SPARES_MAX: usize = 8;
-/// So many are kept of a connection that has them ahead of its values, if they have no more bytes.
-const AHEAD_MAX: usize = 32;
-const AHEAD_BYTES_MAX: usize = 4 << 20;
+/// So many are had ahead by a connection that leaves the server asleep, and so many bytes of them:
+/// what is written in turn to twice as much is not in the cache any more, and takes half as long
+/// again and more.
+const AHEAD_MAX: usize = 64;
+const AHEAD_BYTES: usize = 4 << 20;
+/// One that posts several values before it takes them has more bytes, up to this, and at least so
+/// many buffers more than values: they have to do while the server is being woken.
+const AHEAD_BYTES_MAX: usize = 8 << 20;
+const AHEAD_MIN: usize = 2;
 /// Buffers that are asked for together, so that there come to be more of them.
 const ASKED_TOGETHER_MAX: usize = 2;
 /// The least memory that is made at once.
@@ -70,6 +77,25 @@ pub struct Upload {
     /// Absent once it is committed.
     buffer: Option<UploadBuffer>,
     length: usize,
+    session: Arc<ShmSession>,
+}
+
+/// The buffers that a connection has which takes its own values and leaves the server asleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    buffer_bytes: usize,
+    /// So many there are in all, those of the values that it has not taken included.
+    count: usize,
+    /// So many values it posts before it takes them.
+    depth: usize,
+}
+
+/// Buffers that the server is asked for with the deletion of a value: it gives the same again,
+/// whose memory is in the cache.
+pub struct Asked {
+    bytes: u64,
+    count: usize,
+    text: String,
     session: Arc<ShmSession>,
 }
 
@@ -131,24 +157,32 @@ impl Upload {
         lane.fill(buffer, value, Mode::Copy, key)
     }
 
-    /// Returns how many buffers of its size there may be ahead of the values, for a connection that
-    /// does not wait for the server.
-    pub fn ahead_max(&self) -> usize {
+    /// Returns what a connection has ahead that posts `depth` values of this size before it takes
+    /// them; `None` where that is too much.
+    pub fn ahead(&self, depth: usize) -> Option<Ahead> {
         let buffer = self.buffer.as_ref().expect("it has not been committed");
-        (AHEAD_BYTES_MAX / buffer.len().max(1)).min(AHEAD_MAX)
+        Ahead::of(buffer.len(), depth)
     }
 
     /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. A
     /// buffer for the next value of its size is asked for along with it: a value costs one round
-    /// trip. More are asked for until there are as many as `ahead`, where that is more than one.
-    pub fn store(mut self, mode: Mode, ahead: usize) -> Storing {
+    /// trip. Who has buffers `ahead`, and has posted so many values that it has not taken, this one
+    /// included, gets them back with its deletions, and asks here for what is missing.
+    pub fn store(mut self, mode: Mode, ahead: Option<(Ahead, usize)>) -> Storing {
         let buffer = self.buffer.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
         let mode = match mode {
             Mode::Adopt if !session.uploads().may_adopt() => Mode::Copy,
             mode => mode,
         };
-        let (count, is_urgent) = session.upload_buffers().state().ask(buffer.len(), ahead);
+        let mut state = session.upload_buffers().state();
+        let (count, is_urgent) = match ahead {
+            Some((ahead, untaken)) => {
+                (state.ask_ahead(ahead, untaken), state.fitting(ahead) <= ahead.urgent_count())
+            }
+            None => (state.ask(), true),
+        };
+        drop(state);
         let next = (buffer.len() as u64, count);
         let commit = Commit::new((&buffer, self.length as u64), mode, next);
         Storing { commit, buffer: Some(Arc::new(buffer)), length: self.length, is_urgent, session }
@@ -187,8 +221,7 @@ impl Storing {
         let (uploads, (bytes, _)) = (self.session.uploads(), self.commit.next());
         let committed = uploads.committed(&self.commit, replies)?;
         let mut state = self.session.upload_buffers().state();
-        state.spares.extend(committed.next);
-        state.held.extend(committed.held.into_iter().map(|offset| (offset, bytes)));
+        state.keep(committed.next, committed.held, bytes);
         if committed.stored.is_err() {
             // It was left as it was.
             state.held.push(self.commit.place());
@@ -201,6 +234,55 @@ impl Storing {
 impl Drop for Storing {
     fn drop(&mut self) {
         self.session.upload_buffers().state().asked -= self.commit.next().1;
+    }
+}
+
+impl Ahead {
+    fn of(buffer_bytes: usize, depth: usize) -> Option<Ahead> {
+        let count = (AHEAD_BYTES / buffer_bytes.max(1)).min(AHEAD_MAX).max(depth + AHEAD_MIN);
+        let is_allowed = count <= AHEAD_MAX && count * buffer_bytes <= AHEAD_BYTES_MAX;
+        is_allowed.then_some(Ahead { buffer_bytes, count, depth })
+    }
+
+    /// Returns how many buffers are so few that the server is woken with the next value.
+    fn urgent_count(&self) -> usize {
+        (self.count - self.depth) / 4
+    }
+
+    /// Returns how many are so few that it is woken once all values are taken: it frees all of
+    /// them then.
+    fn few_count(&self) -> usize {
+        self.depth + (self.count - self.depth) / 3
+    }
+}
+
+impl Asked {
+    /// Returns what is asked for with the deletion of a value of a connection that has buffers
+    /// `ahead` and `untaken` values besides, and whether the server is to be woken for it.
+    pub fn new(session: &Arc<ShmSession>, ahead: Ahead, untaken: usize) -> (Asked, bool) {
+        let mut state = session.upload_buffers().state();
+        let count = state.ask_ahead(ahead, untaken);
+        let is_urgent = untaken == 0 && state.fitting(ahead) < ahead.few_count();
+        drop(state);
+        let (bytes, text) = (ahead.buffer_bytes as u64, ahead.buffer_bytes.to_string());
+        (Asked { bytes, count, text, session: Arc::clone(session) }, is_urgent)
+    }
+
+    /// Returns the requests.
+    pub fn requests(&self) -> impl Iterator<Item = [&[u8]; 3]> {
+        iter::repeat_n([&b"SHM"[..], b"ALLOC", self.text.as_bytes()], self.count)
+    }
+
+    /// Keeps the buffers that `replies` give.
+    pub fn finish(&self, replies: impl Iterator<Item = Reply>) {
+        let (given, held) = self.session.uploads().given(self.bytes, replies);
+        self.session.upload_buffers().state().keep(given, held, self.bytes);
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.session.upload_buffers().state().asked -= self.count;
     }
 }
 
@@ -229,14 +311,7 @@ impl Drop for Upload {
 impl UploadBuffers {
     /// Returns those of a session that has none.
     pub fn new() -> UploadBuffers {
-        UploadBuffers {
-            state: Mutex::new(State {
-                spares: Vec::new(),
-                held: Vec::new(),
-                asked: 0,
-                bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
-            }),
-        }
+        UploadBuffers { state: Mutex::new(State::new()) }
     }
 
     /// Returns a buffer of `length` bytes; `None` where there is to be none.
@@ -318,6 +393,15 @@ impl UploadBuffers {
 }
 
 impl State {
+    fn new() -> State {
+        State {
+            spares: Vec::new(),
+            held: Vec::new(),
+            asked: 0,
+            bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
+        }
+    }
+
     /// Returns the smallest buffer that is kept and has `length` bytes. What is to be adopted takes
     /// all of its buffer for as long as it lives, and gets none that is much too large.
     fn take(&mut self, length: usize, mode: Mode) -> Option<UploadBuffer> {
@@ -331,21 +415,39 @@ impl State {
 
     /// Returns how many of the oldest are more than what is kept.
     fn surplus(&self) -> usize {
-        let bytes: usize = self.spares.iter().map(|buffer| buffer.len()).sum();
-        let kept = if bytes <= AHEAD_BYTES_MAX { AHEAD_MAX } else { SPARES_MAX };
-        self.spares.len().saturating_sub(kept)
+        let mut bytes = 0;
+        let kept = self.spares.iter().rev().zip(1..).take_while(|(buffer, count)| {
+            bytes += buffer.len();
+            *count <= SPARES_MAX || *count <= AHEAD_MAX && bytes <= AHEAD_BYTES_MAX
+        });
+        self.spares.len() - kept.count()
     }
 
-    /// Returns how many buffers of `bytes` are to be asked for along with a value, and whether they
-    /// are needed soon: `ahead` is how many there are to be.
-    fn ask(&mut self, bytes: usize, ahead: usize) -> (usize, bool) {
-        let fitting = self.spares.iter().filter(|buffer| buffer.len() == bytes).count();
-        let count = match ahead {
-            0 | 1 => usize::from(self.spares.len() < SPARES_MAX),
-            _ => ahead.saturating_sub(fitting + self.asked).min(ASKED_TOGETHER_MAX),
-        };
+    /// Returns how many buffers are to be asked for along with a value.
+    fn ask(&mut self) -> usize {
+        let count = usize::from(self.spares.len() < SPARES_MAX);
         self.asked += count;
-        (count, 2 * fitting <= ahead)
+        count
+    }
+
+    /// As [`State::ask`], for a connection that has buffers `ahead` and has posted `untaken` values
+    /// that it has not taken.
+    fn ask_ahead(&mut self, ahead: Ahead, untaken: usize) -> usize {
+        let there = self.fitting(ahead) + self.asked + untaken;
+        let count = ahead.count.saturating_sub(there).min(ASKED_TOGETHER_MAX);
+        self.asked += count;
+        count
+    }
+
+    /// Returns how many buffers there are for the next values.
+    fn fitting(&self, ahead: Ahead) -> usize {
+        self.spares.iter().filter(|buffer| buffer.len() == ahead.buffer_bytes).count()
+    }
+
+    /// Keeps what the server has given: those of `bytes` that begin at `held` are looked at still.
+    fn keep(&mut self, given: Vec<UploadBuffer>, held: Vec<u64>, bytes: u64) {
+        self.spares.extend(given);
+        self.held.extend(held.into_iter().map(|offset| (offset, bytes)));
     }
 
     /// Makes spares of those that nobody looks at any more.
@@ -378,5 +480,33 @@ fn allowed<T>(result: Result<T, AttachError>) -> Result<Option<T>, AttachError> 
         Ok(value) => Ok(Some(value)),
         Err(AttachError::Io(error)) => Err(AttachError::Io(error)),
         Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_ahead_stay_in_the_cache_where_they_are_enough() {
+        let count = |bytes, depth| Ahead::of(bytes, depth).map(|ahead| ahead.count);
+        assert_eq!(count(8 << 10, 1), Some(AHEAD_MAX));
+        assert_eq!(count(512 << 10, 1), Some(8));
+        assert_eq!(count(512 << 10, 10), Some(12));
+        assert_eq!(count(512 << 10, 15), None, "too many bytes");
+        assert_eq!(count(8 << 10, AHEAD_MAX), None, "too many");
+        assert_eq!(count(2 << 20, 1), Some(3));
+        assert_eq!(count(4 << 20, 1), None);
+    }
+
+    #[test]
+    fn values_and_their_deletions_ask_for_as_many_buffers_as_there_are_to_be() {
+        let mut state = State::new();
+        let ahead = Ahead::of(512 << 10, 10).expect("that is allowed");
+        // Ten values in a row, whose buffers were there already, and their deletions.
+        let untaken = (1..=10).chain((0..10).rev());
+        let asked = untaken.map(|untaken| state.ask_ahead(ahead, untaken)).sum::<usize>();
+        assert_eq!((asked, state.asked), (ahead.count, ahead.count));
+        assert_eq!(state.ask_ahead(ahead, 1), 0);
     }
 }
