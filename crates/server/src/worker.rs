@@ -113,6 +113,8 @@ struct Member {
     awaits_room: bool,
     /// In `held`.
     is_held: bool,
+    /// Its last requests were changes: their replies were held.
+    is_writer: bool,
     /// In `monitors`.
     is_monitor: bool,
     /// In `waiting`.
@@ -129,6 +131,7 @@ impl Member {
             polls: 0,
             awaits_room: false,
             is_held: false,
+            is_writer: false,
             is_monitor: false,
             place: WaitPlace::Nowhere,
         }
@@ -506,7 +509,11 @@ impl<'s> Worker<'s> {
         for &token in &unflushed {
             if let Some(member) = self.connections.get_mut(token) {
                 member.is_unflushed = false;
+                let was_writer = member.is_writer;
                 self.flush(token);
+                if was_writer {
+                    self.note_reader(token);
+                }
             }
         }
         // Its memory serves the next round.
@@ -591,6 +598,7 @@ impl<'s> Worker<'s> {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
         self.forget_held(token);
+        self.log_turn.count_writer(std::mem::take(&mut member.is_writer), false);
         self.awaiting_log.remove(&token.to_bits());
         if member.connection.is_monitor() {
             self.shared.monitors.count(self.mailbox, false);

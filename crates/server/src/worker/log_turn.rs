@@ -1,9 +1,10 @@
 //! Who writes the log for the replies that a worker holds: the worker itself where all of its
-//! clients wait for that, else the log thread.
+//! clients are writers, else the log thread.
 //!
 //! To wake the log thread, and to be woken by it, takes about as long as a sync on a fast disk. A
 //! worker that has nothing else to do spares both. While it waits for the disk it serves nobody:
-//! hence a single client that may ask for something leaves the log to its thread.
+//! hence a single client whose last request was no change leaves the log to its thread, as the next
+//! is likely to need no disk.
 //!
 //! A sync costs as much as some ten changes, whatever it makes durable. So a worker looks before it
 //! whether more requests have come, and serves those first. It waits for none.
@@ -15,6 +16,7 @@ use runtime::SyncPolicy;
 use sys::poll::Events;
 
 use super::Worker;
+use crate::token_table::Token;
 
 /// A sync that takes longer is one of a disk that nobody else is to wait for, such as who connects
 /// meanwhile.
@@ -30,6 +32,8 @@ const GATHERING_MAX: Duration = Duration::from_micros(250);
 pub(super) struct LogTurn {
     /// Replies are held for which nobody has been asked to write the log.
     is_due: bool,
+    /// How many clients changed something by their last requests.
+    writers: usize,
     /// When it looked for more requests first, by the steady clock, and how many clients waited at
     /// its last look, while it gathers changes.
     gathering: Option<(Duration, usize)>,
@@ -49,6 +53,12 @@ impl LogTurn {
         self.is_due = true;
     }
 
+    /// Notes that a client is a writer or none, and whether it `was` one.
+    pub(super) fn count_writer(&mut self, was: bool, is: bool) {
+        self.writers += usize::from(is);
+        self.writers -= usize::from(was);
+    }
+
     /// Returns whether to look for more requests, where `held` of its `clients` wait for the log:
     /// while each look brings a client more.
     fn looks_again(&mut self, held: usize, clients: usize, now: Duration) -> bool {
@@ -58,9 +68,9 @@ impl LogTurn {
         looks
     }
 
-    /// Returns whether the worker writes the log, where `held` of its `clients` wait for that.
-    fn is_own(&self, held: usize, clients: usize, now: Duration) -> bool {
-        held == clients && now >= self.pause_end
+    /// Returns whether the worker, which has so many `clients`, writes the log.
+    fn is_own(&self, clients: usize, now: Duration) -> bool {
+        self.writers == clients && now >= self.pause_end
     }
 
     fn note_sync(&mut self, began: Duration, ended: Duration) {
@@ -90,12 +100,22 @@ impl Worker<'_> {
         Ok(!events.is_empty())
     }
 
+    /// Notes that a client was a writer and has asked for something since, unless it waits for the
+    /// log.
+    #[cold]
+    pub(super) fn note_reader(&mut self, token: Token) {
+        let member = self.connections.get_mut(token);
+        if let Some(member) = member.filter(|member| !member.is_held) {
+            self.log_turn.count_writer(std::mem::take(&mut member.is_writer), false);
+        }
+    }
+
     /// Sees to the log for the replies that are held: writes it, or has its thread do that.
     #[inline(never)]
     pub(super) fn take_log_turn(&mut self) {
         let now = sys::clock::monotonic();
         let is_always = self.settings.persistence.sync_policy == SyncPolicy::Always;
-        let is_own = self.log_turn.is_own(self.held.len(), self.tokens.len(), now);
+        let is_own = self.log_turn.is_own(self.tokens.len(), now);
         if !is_always || !is_own || sys::crash::has_begun() {
             return self.leave_log_turn();
         }
@@ -127,10 +147,14 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
 
     #[test]
-    fn worker_leaves_the_log_to_its_thread_while_somebody_need_not_wait_for_it() {
-        let turn = LogTurn::default();
-        assert!(turn.is_own(1, 1, NOW) && turn.is_own(3, 3, NOW));
-        assert!(!turn.is_own(2, 3, NOW));
+    fn worker_leaves_the_log_to_its_thread_while_a_client_is_no_writer() {
+        let mut turn = LogTurn::default();
+        turn.count_writer(false, true);
+        turn.count_writer(true, true);
+        assert!(turn.is_own(1, NOW));
+        assert!(!turn.is_own(2, NOW), "another has changed nothing");
+        turn.count_writer(true, false);
+        assert!(!turn.is_own(1, NOW), "it has asked for something else");
     }
 
     #[test]
@@ -154,11 +178,12 @@ mod tests {
     #[test]
     fn worker_leaves_the_log_to_its_thread_after_a_slow_sync() {
         let mut turn = LogTurn::default();
+        turn.count_writer(false, true);
         turn.note_sync(NOW, NOW + SLOW_SYNC);
-        assert!(turn.is_own(1, 1, NOW + SLOW_SYNC));
+        assert!(turn.is_own(1, NOW + SLOW_SYNC));
         let ended = NOW + 2 * SLOW_SYNC;
         turn.note_sync(NOW, ended);
-        assert!(!turn.is_own(1, 1, ended));
-        assert!(turn.is_own(1, 1, ended + PAUSE));
+        assert!(!turn.is_own(1, ended));
+        assert!(turn.is_own(1, ended + PAUSE));
     }
 }

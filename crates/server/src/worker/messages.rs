@@ -59,6 +59,7 @@ impl Worker<'_> {
             self.held.insert(token.to_bits());
             self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
         }
+        self.log_turn.count_writer(std::mem::replace(&mut member.is_writer, true), true);
         self.mailbox.hold_replies(true);
         self.log_turn.note_held();
         if !member.connection.awaits_release(&context!(self)) {
