@@ -274,6 +274,33 @@ fn allkeys_lru_makes_room_and_keeps_what_is_used() {
 }
 
 #[test]
+fn small_entry_without_room_has_a_32768th_of_the_limit_go_and_4_kib_at_most() {
+    for (limit, least) in [(16 << 20, 512), (64 << 20, 2048), (1 << 30, 4096)] {
+        let fixture = Fixture::with_segments(1 << 16, 1024);
+        let keyspace = &fixture.keyspace;
+        keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+        (0..10_000).for_each(|number| fixture.set(&format!("key:{number}"), &"v".repeat(200)));
+        keyspace.set_maxmemory(limit);
+        let bytes = || {
+            let of = |index| {
+                let mut guard = keyspace.lock(index);
+                let parts = guard.shard_mut(index).databases();
+                parts.map(|(_, part)| part.slots.total().bytes).sum::<u64>()
+            };
+            keyspace.shard_indexes().map(of).sum::<u64>()
+        };
+        let before = bytes();
+        let need = NeedRoom { bytes: 88, region: Region::Slab };
+        let mut random = Prng::new(3);
+        let context = &mut SweepContext::new(NOW, &mut random);
+        keyspace.reserve(need, fixture.key("key").shard, context).unwrap();
+        let gone = before - bytes();
+        // The last one that goes takes less than 256 bytes.
+        assert!((least..least + 256).contains(&gone), "{gone} bytes of {limit}");
+    }
+}
+
+#[test]
 fn large_values_are_evicted_for_large_values() {
     let fixture = Fixture::with_segments(1 << 20, 256);
     fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);

@@ -12,6 +12,7 @@ use rdb::Version;
 use rdb::file::{EntryEncoder, FileForm, FileReader, FileWriter, Item};
 
 use super::*;
+use crate::eviction::Victims;
 use crate::{
     Access, DatasetDigest, LastUse, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd,
     SnapshotOptions, WhenAbsent, WriteView,
@@ -563,6 +564,29 @@ fn eviction_does_not_empty_the_keyspace_for_a_snapshot() {
     drop(snapshot);
     let keys = keyspace.counts(DB0).keys;
     assert!(keys > 300, "{keys} of 400 keys are left");
+}
+
+#[test]
+fn what_is_evicted_before_its_bucket_is_copied_is_in_the_snapshot() {
+    for value_bytes in [60, 20_000] {
+        let fixture = Fixture::with_segments(1 << 16, 4096);
+        let keyspace = &fixture.keyspace;
+        keyspace.set_eviction_policy(crate::EvictionPolicy::ALLKEYS_LRU);
+        (0..400).for_each(|number| fixture.set(&format!("key {number}"), &"v".repeat(value_bytes)));
+        let expected = Access::free(keyspace).digest();
+        let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        let mut random = Prng::new(1);
+        let context = &mut crate::SweepContext::new(NOW, &mut random);
+        for shard in keyspace.shard_indexes() {
+            keyspace.evict_from(shard, u64::MAX, Victims::Small, context);
+        }
+        (0..8).for_each(|_| drop(keyspace.evict_blocks(1 << 20, context)));
+        let keys = keyspace.counts(DB0).keys;
+        assert!(keys < 350, "{keys} of 400 keys of {value_bytes} bytes are left");
+        let mut file = File::begin();
+        take_rest(snapshot, &mut file, || {});
+        assert_eq!(file.digest(), expected, "{value_bytes}");
+    }
 }
 
 #[test]
