@@ -299,17 +299,22 @@ impl Table {
         prefetch(self.memory.pointer(self.home(hash)));
     }
 
-    /// Asks the cache for the entries that the home bucket of `hash` may mean.
+    /// Asks the cache for the entries that the home bucket of `hash` may mean; returns whether
+    /// there are any.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
+    pub fn prefetch_entry(&self, hash: u64) -> bool {
         let bucket = self.bucket(self.home(hash));
         let mut slots = bucket.matches(tag_of(hash));
+        if slots == 0 {
+            return false;
+        }
         while slots != 0 {
             let entry = self.memory.pointer(bucket.reference(slots.trailing_zeros() as usize));
             prefetch(entry);
             prefetch(entry.wrapping_add(LINE_BYTES as usize));
             slots &= slots - 1;
         }
+        true
     }
 
     /// Returns where `key` is. `hash` is the arena hasher's hash of `key`, here and everywhere.

@@ -572,25 +572,23 @@ impl Shard {
     ) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         let leaving = self.leaving(victims);
-        // Most of them are no candidates in the end, so that they are looked at only then.
-        let look_now = !self.is_simple(choice);
-        if look_now {
-            self.prefetch_buckets(leaving.iter().map(|one| (one.database, one.hash)));
-        }
-        let count = victims * choice.samples as usize;
+        leaving.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
+        // What leaves the window is looked at as well.
+        let leaving_count = leaving.len().min(victims);
+        let count = victims * choice.samples as usize - leaving_count;
         match choice.policy.is_volatile() {
             true => self.offer_volatile(count, &mut pool, choice, context),
             false => self.draw(count, drawn, choice, context),
         }
-        if look_now {
-            self.prefetch_entries(leaving.iter().map(|one| (one.database, one.hash)));
-        }
+        leaving.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
         for (database, id) in drawn.found.drain(..) {
             let entry = self.table(database).entry(id);
             self.offer(&mut pool, (database, &entry), None, choice, context);
         }
+        // What the window knows is enough to rank them: an entry is looked at where it is to go.
+        let is_simple = self.is_simple(choice);
         for LeavingKey { database, hash, rank } in leaving {
-            if !look_now {
+            if is_simple {
                 if pool.wants(rank) && choice.may_go(database, || hash) {
                     pool.offer(PooledKey { database, hash, name: None, rank });
                 }
@@ -608,28 +606,9 @@ impl Shard {
 
     /// Asks the cache for what is looked at when `victims` go.
     fn prefetch(&self, victims: &[PooledKey]) {
-        let keys = || victims.iter().map(|victim| (victim.database, victim.hash));
-        self.prefetch_buckets(keys());
-        keys().for_each(|(database, hash)| self.policy.prefetch(database, hash));
-        self.prefetch_entries(keys());
-    }
-
-    /// Asks the cache for the buckets in which keys, by database and hash, are found.
-    fn prefetch_buckets(&self, keys: impl Iterator<Item = (DatabaseIndex, u64)>) {
-        for (database, hash) in keys {
-            if let Some(part) = self.database(database) {
-                part.table.prefetch_bucket(hash);
-            }
-        }
-    }
-
-    /// As [`Shard::prefetch_buckets`], for the entries, of keys whose buckets it has.
-    fn prefetch_entries(&self, keys: impl Iterator<Item = (DatabaseIndex, u64)>) {
-        for (database, hash) in keys {
-            if let Some(part) = self.database(database) {
-                part.table.prefetch_entry(hash);
-            }
-        }
+        victims.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
+        victims.iter().for_each(|one| self.policy.prefetch(one.database, one.hash));
+        victims.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
     }
 
     /// Offers `count` random keys with times to live to `pool`.

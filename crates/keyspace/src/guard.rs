@@ -331,14 +331,11 @@ impl<'k> Guard<'k> {
 
     /// Asks the cache for the entries of `keys`, the first 512 at once: their misses overlap.
     pub fn prefetch(&self, keys: &[Key<'_>], database: DatabaseIndex) {
-        let table = |key: &Key<'_>| {
-            let part = self.shards().shard(key.shard).database(database)?;
-            Some(&part.table)
-        };
         let ahead = &keys[..keys.len().min(PREFETCH_KEYS_MAX)];
         self.prefetch_buckets(ahead, database);
         for key in ahead {
-            table(key).inspect(|table| table.prefetch_entry(key.hash));
+            let shard = self.shards().shard(key.shard);
+            shard.prefetch_entry(database, key.hash);
         }
     }
 
@@ -356,8 +353,7 @@ impl<'k> Guard<'k> {
     /// Asks the cache for where `keys` would be, which are not there as far as is known.
     pub fn prefetch_buckets(&self, keys: &[Key<'_>], database: DatabaseIndex) {
         for key in keys {
-            let part = self.shards().shard(key.shard).database(database);
-            part.inspect(|part| part.table.prefetch_bucket(key.hash));
+            self.shards().shard(key.shard).prefetch_bucket(database, key.hash);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arena::{Arena, Table};
+use arena::Arena;
 use base::step_counters::{self, CountedStep};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, ShardIndex};
 use collections::Limits;
@@ -182,22 +182,21 @@ impl Keyspace {
     /// else holds the shard.
     #[inline]
     pub fn prefetch_bucket(&self, key: &Key<'_>, database: DatabaseIndex) {
-        self.peek(key, database, Table::prefetch_bucket);
+        self.peek(key, |shard| shard.prefetch_bucket(database, key.hash));
     }
 
-    /// Asks the cache for the entry of `key`, once the index is there.
+    /// Asks the cache for the entry of `key`, once the index is there, or where there is none for
+    /// what the eviction policy remembers of the key.
     #[inline]
     pub fn prefetch_entry(&self, key: &Key<'_>, database: DatabaseIndex) {
-        self.peek(key, database, Table::prefetch_entry);
+        self.peek(key, |shard| shard.prefetch_entry(database, key.hash));
     }
 
     #[inline]
-    fn peek(&self, key: &Key<'_>, database: DatabaseIndex, prefetch: fn(&Table, u64)) {
+    fn peek(&self, key: &Key<'_>, prefetch: impl Fn(&Shard)) {
         let cell = &self.shards[key.shard.position()];
-        if let Ok(shard) = cell.shard.try_lock()
-            && let Some(part) = shard.database(database)
-        {
-            prefetch(&part.table, key.hash);
+        if let Ok(shard) = cell.shard.try_lock() {
+            prefetch(&shard);
         }
     }
 

@@ -307,6 +307,25 @@ impl Shard {
         all.filter_map(|(index, part)| Some((DatabaseIndex(index as u8), part.as_deref()?)))
     }
 
+    /// Asks the cache for the part of the index where the key of `hash` would be.
+    #[inline]
+    pub fn prefetch_bucket(&self, database: DatabaseIndex, hash: u64) {
+        if let Some(part) = self.database(database) {
+            part.table.prefetch_bucket(hash);
+        }
+    }
+
+    /// Asks the cache for the entry of the key of `hash`, once the index is there, or where there
+    /// is none for what the eviction policy remembers of the key.
+    #[inline]
+    pub fn prefetch_entry(&self, database: DatabaseIndex, hash: u64) {
+        if let Some(part) = self.database(database)
+            && !part.table.prefetch_entry(hash)
+        {
+            self.policy.prefetch(database, hash);
+        }
+    }
+
     /// Makes the shard's part of `database` where there is none.
     ///
     /// # Errors

@@ -443,7 +443,9 @@ impl Shadows {
         // other so.
         let keys: [u32; DRAWS] = std::array::from_fn(|_| self.keys.sample(&mut self.random));
         let old = keys.iter().filter(|key| !self.keys.at(**key).is_newcomer);
-        old.chain(candidates).map(|key| self.drawn(*key, now)).collect()
+        let mut drawn = Vec::with_capacity(DRAWS + candidates.len());
+        drawn.extend(old.chain(candidates).map(|key| self.drawn(*key, now)));
+        drawn
     }
 
     fn drawn(&self, key: u32, now: Tick) -> Drawn {
