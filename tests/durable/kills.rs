@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::prng::Prng;
-use harness::{Connection, Server, TempFolder, let_pass, number, poll, request};
+use harness::{Connection, Server, TempFolder, let_pass, number, request};
 use resp::Value;
 
 use super::durable;
@@ -87,15 +87,13 @@ fn check(server: &Server, progress: &[Progress], kill: u64) {
     for (index, progress) in progress.iter().enumerate() {
         let mut value = |name: &str| {
             let request = format!("GET {name}:{index}");
-            // A server answers before it has loaded its data.
-            poll("the data to be loaded", || match connection.call(&request) {
+            match connection.call(&request) {
                 Value::Bulk(text) => {
-                    Some(String::from_utf8_lossy(&text).parse::<u64>().expect("a number"))
+                    String::from_utf8_lossy(&text).parse::<u64>().expect("a number")
                 }
-                Value::Null => Some(0),
-                Value::Error(text) if text.starts_with(b"LOADING") => None,
+                Value::Null => 0,
                 other => panic!("{request} answered {other:?}"),
-            })
+            }
         };
         let (first, second) = (value("first"), value("second"));
         let acknowledged = progress.acknowledged.load(Ordering::Relaxed);

@@ -141,7 +141,7 @@ fn dataset_is_read_while_the_server_answers() {
     let folder = TempFolder::new();
     let before = fill(&of_dataset(folder.path()), "SAVE");
     let pipe = Pipe::in_place_of(&folder.join("dump.rdb"));
-    let server = of_dataset(folder.path()).start();
+    let server = of_dataset(folder.path()).while_it_loads().start();
     check_loading(&server, false);
     pipe.end(true);
     check_loaded(&server, &before);
@@ -155,7 +155,7 @@ fn log_is_read_while_the_server_answers() {
     let folder = TempFolder::new();
     let before = fill(&durable(folder.path()), "BGREWRITEAOF");
     let pipe = Pipe::in_place_of(&folder.join(FOLDER).join("base.rdb"));
-    let server = durable(folder.path()).start();
+    let server = durable(folder.path()).while_it_loads().start();
     check_loading(&server, true);
     pipe.end(true);
     check_loaded(&server, &before);
@@ -167,7 +167,8 @@ fn shutdown_ends_the_reading_and_saves_no_part_of_the_data() {
         let folder = TempFolder::new();
         fill(&of_dataset(folder.path()), "SAVE");
         let pipe = Pipe::in_place_of(&folder.join("dump.rdb"));
-        let mut server = of_dataset(folder.path()).option("save", "3600 1").start();
+        let mut server =
+            of_dataset(folder.path()).option("save", "3600 1").while_it_loads().start();
         match end {
             "TERM" => server.signal(end),
             request => {
@@ -193,7 +194,7 @@ fn server_whose_data_end_early_ends_with_the_reason() {
     let folder = TempFolder::new();
     fill(&of_dataset(folder.path()), "SAVE");
     let pipe = Pipe::in_place_of(&folder.join("dump.rdb"));
-    let mut server = of_dataset(folder.path()).option("save", "3600 1").start();
+    let mut server = of_dataset(folder.path()).option("save", "3600 1").while_it_loads().start();
     let mut connection = server.unix();
     assert_eq!(connection.call("PING"), Value::Error(LOADING.into()));
     pipe.end(false);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use client::Lane;
 
-use crate::connection::{Connection, bare_lane};
+use crate::connection::{Connection, Raw, bare_lane};
 use crate::folder::TempFolder;
 use crate::poll::{let_pass, poll};
 use crate::process::{Program, command};
@@ -37,6 +37,8 @@ pub struct Launch {
     wrapper: Vec<String>,
     port: Option<u16>,
     socket: Option<PathBuf>,
+    /// Whether it has started once it answers, though it still loads its data.
+    may_load: bool,
 }
 
 impl Launch {
@@ -45,7 +47,14 @@ impl Launch {
         let defaults =
             [("save", ""), ("appendonly", "no"), ("enable-debug-command", "yes"), ("bind", LOCAL)];
         let options = defaults.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Launch { kind, options: options.into(), wrapper: Vec::new(), port: None, socket: None }
+        Launch {
+            kind,
+            options: options.into(),
+            wrapper: Vec::new(),
+            port: None,
+            socket: None,
+            may_load: false,
+        }
     }
 
     /// Sets a configuration option.
@@ -71,7 +80,12 @@ impl Launch {
         Launch { socket: Some(path.to_owned()), ..self }
     }
 
-    /// Starts the server and waits until it answers.
+    /// Does not wait for the data to be loaded.
+    pub fn while_it_loads(self) -> Launch {
+        Launch { may_load: true, ..self }
+    }
+
+    /// Starts the server and waits until it answers and has loaded its data.
     ///
     /// # Panics
     /// When it does not start; its log is in the message.
@@ -96,7 +110,7 @@ impl Launch {
         let program = self.program(&folder, port, &socket, &log);
         let program = Program::start(program).map_err(|error| error.to_string())?;
         let mut server = Server { kind: self.kind, program, folder, port, socket, log };
-        let is_ready = poll("a server to start", || server.is_ready());
+        let is_ready = poll("a server to start", || server.is_ready(self.may_load));
         if is_ready { Ok(server) } else { Err(server.log()) }
     }
 
@@ -242,22 +256,25 @@ impl Server {
         self.program.signal(name);
     }
 
-    /// Returns true once it answers on both sockets, false once it has ended.
-    fn is_ready(&mut self) -> Option<bool> {
+    /// Returns true once it answers on both sockets, and has its data unless it `may_load` them
+    /// still; false once it has ended.
+    fn is_ready(&mut self, may_load: bool) -> Option<bool> {
         if self.status().is_some() {
             return Some(false);
         }
         // Before any of the doors answers, another program's may: the process has to live after.
-        let answers =
-            answers(Connection::unix(&self.socket)) && answers(Connection::tcp(self.address()));
+        let answers = answers(Connection::unix(&self.socket), may_load)
+            && answers(Connection::tcp(self.address()), may_load);
         (answers && self.status().is_none()).then_some(true)
     }
 }
 
 /// Returns whether the server at the other end answers a request in any way.
-fn answers(connection: io::Result<Connection>) -> bool {
+fn answers(connection: io::Result<Connection>, may_load: bool) -> bool {
     let Ok(mut connection) = connection else { return false };
-    connection.send(b"PING\r\n").is_ok() && connection.read().is_ok()
+    let reply = connection.send(b"PING\r\n").and_then(|()| connection.read());
+    let is_loading = |reply: &Raw| reply.error().is_some_and(|text| text.starts_with(b"LOADING"));
+    reply.is_ok_and(|reply| may_load || !is_loading(&reply))
 }
 
 /// Returns a port that nobody listens on, below those from which the system serves outgoing
