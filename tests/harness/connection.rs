@@ -249,10 +249,17 @@ impl Connection {
         let wanted = self.decoder.wanted().saturating_sub(before - self.decoded);
         self.input.resize(before + wanted.clamp(READ_BYTES_MIN, READ_BYTES_MAX), 0);
         let room = &mut self.input[before..];
-        let received = match &mut self.stream {
+        let mut receive = || match &mut self.stream {
             Stream::Tcp(stream) => stream.read(room),
             Stream::Unix(stream) => stream.read(room),
             Stream::Lane(_) => unreachable!("a lane has received above"),
+        };
+        // A process that is stopped and goes on is told so where it reads with a limit.
+        let received = loop {
+            match receive() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                received => break received,
+            }
         };
         self.input.truncate(before + *received.as_ref().unwrap_or(&0));
         received
