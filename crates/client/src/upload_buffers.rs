@@ -34,7 +34,7 @@ const SPARES_MAX: usize = 8;
 /// what is written in turn to twice as much is not in the cache any more, and takes half as long
 /// again and more.
 const AHEAD_MAX: usize = 64;
-const AHEAD_BYTES: usize = 4 << 20;
+const AHEAD_BYTES: usize = 5 << 20;
 /// One that posts several values before it takes them has more bytes, up to this, and at least so
 /// many buffers more than values: they have to do while the server is being woken.
 const AHEAD_BYTES_MAX: usize = 8 << 20;
@@ -491,7 +491,7 @@ mod tests {
     fn buffers_ahead_stay_in_the_cache_where_they_are_enough() {
         let count = |bytes, depth| Ahead::of(bytes, depth).map(|ahead| ahead.count);
         assert_eq!(count(8 << 10, 1), Some(AHEAD_MAX));
-        assert_eq!(count(512 << 10, 1), Some(8));
+        assert_eq!(count(512 << 10, 1), Some(10));
         assert_eq!(count(512 << 10, 10), Some(12));
         assert_eq!(count(512 << 10, 15), None, "too many bytes");
         assert_eq!(count(8 << 10, AHEAD_MAX), None, "too many");
