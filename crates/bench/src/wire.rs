@@ -1,7 +1,7 @@
 //! A blocking connection that sends requests and awaits whole replies, for everything that is not
 //! timed.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -121,7 +121,14 @@ impl Wire {
             if self.received.len() < room {
                 self.received.resize(room, 0);
             }
-            let read = self.stream.read(&mut self.received[self.filled..]).context("receiving")?;
+            let room = &mut self.received[self.filled..];
+            // A process that was stopped and goes on is told so where it reads with a limit.
+            let read = loop {
+                match self.stream.read(room) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    read => break read.context("receiving")?,
+                }
+            };
             self.filled += read;
             if read == 0 {
                 bail!("the server closed the connection");

@@ -66,7 +66,7 @@ struct State {
     /// Where those begin that a view looks at still, and how large they are: spares once it does
     /// not. The server has given them anew, as their values were deleted.
     held: Vec<(u64, u64)>,
-    /// How many have been asked for along with values.
+    /// How many have been asked for along with values and deletions.
     asked: usize,
     /// Bytes that find no buffer and are sent, before more memory is made.
     bytes_until_extend: u64,

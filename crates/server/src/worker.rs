@@ -495,7 +495,8 @@ impl<'s> Worker<'s> {
             return;
         }
         if member.connection.unsent_bytes() > DEFERRED_BYTES_MAX {
-            return self.flush(token);
+            self.flush(token);
+            return self.note_reader(token);
         }
         if !member.is_unflushed {
             member.is_unflushed = true;

@@ -23,8 +23,8 @@ use crate::token_table::Token;
 const SLOW_SYNC: Duration = Duration::from_millis(10);
 /// How long a worker leaves the log to its thread after such a sync.
 const PAUSE: Duration = Duration::from_secs(10);
-/// For how long replies are held at most while more requests are served before the log is written:
-/// about two syncs of a fast disk.
+/// When a worker looks for more requests for the last time, after its first look: about two syncs
+/// of a fast disk. It serves what it finds then.
 const GATHERING_MAX: Duration = Duration::from_micros(250);
 
 /// What a worker knows of its turns to write the log.
@@ -100,9 +100,9 @@ impl Worker<'_> {
         Ok(!events.is_empty())
     }
 
-    /// Notes that a client was a writer and has asked for something since, unless it waits for the
-    /// log.
-    #[cold]
+    /// Notes that a client, whose replies were just sent, is no writer any more, unless they are
+    /// held.
+    #[inline(never)]
     pub(super) fn note_reader(&mut self, token: Token) {
         let member = self.connections.get_mut(token);
         if let Some(member) = member.filter(|member| !member.is_held) {

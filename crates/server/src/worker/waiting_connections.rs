@@ -135,7 +135,10 @@ impl Worker<'_> {
         let Some(member) = self.connections.get_mut(token) else { return };
         let is_long = member.connection.unsent_bytes() > DEFERRED_BYTES_MAX;
         match is_long && !member.awaits_room {
-            true => self.flush(token),
+            true => {
+                self.flush(token);
+                self.note_reader(token);
+            }
             false => self.flush_later(token),
         }
         if is_long {
