@@ -2,9 +2,10 @@
 //! are used over what they take (`docs/internals/cache-policy.md`).
 //!
 //! Marks of entries are the policy's own. One that only tells a time, made before the policy was
-//! chosen, counts as that of a key that was used once, now. A mark of the `lfu` policies has the
-//! form of the policy's own: until the key is used again it means little. All shards share a clock,
-//! which goes on where the policy is chosen again, so that its marks of earlier stay true.
+//! chosen, counts as that of a key that was used once, now, though not as that of a new key. A mark
+//! of the `lfu` policies has the form of the policy's own: until the key is used again it means
+//! little. All shards share a clock, which goes on where the policy is chosen again, so that its
+//! marks of earlier stay true.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -184,7 +185,8 @@ impl Ranking for Adaptive {
     }
 
     fn is_new(&self, mark: AccessMark) -> bool {
-        self.policy.is_new(self.mark_of(mark))
+        // One that only tells a time would be of this moment for as long as the key is not used.
+        mark.counts && self.policy.is_new(Mark::from_word(mark.word))
     }
 
     fn prefetch(&self, database: DatabaseIndex, hash: u64) {

@@ -281,3 +281,26 @@ fn key_that_has_just_come_stays_though_it_is_worth_least() {
         assert!(fixture.get("new", NOW).is_some(), "it is not spared");
     }
 }
+
+#[test]
+fn keys_of_before_the_policy_go_before_those_that_are_used() {
+    let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 1);
+    let keyspace = &fixture.keyspace;
+    keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    (0..1000).for_each(|index| set_bytes(&fixture, &format!("before:{index}"), 100));
+    keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    // Two windows come after the keys that are used.
+    for index in 0..400 {
+        let name = format!("used:{index}");
+        set_bytes(&fixture, &name, 100);
+        (0..5).for_each(|_| assert!(fixture.get(&name, NOW).is_some()));
+    }
+    let mut random = Prng::new(7);
+    while keyspace.counts(DB0).keys > 1300 {
+        let context = &mut SweepContext::new(NOW, &mut random);
+        keyspace.evict_from(ShardIndex(0), 1, Victims::Any, context);
+    }
+    let is_there = |index: &usize| fixture.get(&format!("before:{index}"), NOW).is_some();
+    let kept = (0..1000).filter(is_there).count();
+    assert!(kept < 920, "of 100 keys that went {} were used", kept - 900);
+}
