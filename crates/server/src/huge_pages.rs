@@ -200,6 +200,14 @@ impl HugePages {
         }
     }
 
+    /// Tells that memory has been filled that [`HugePages::note_memory`] does not count.
+    pub fn note_filled(&self) {
+        if self.is_used() {
+            self.lock().has_changed = true;
+            self.changed.notify_one();
+        }
+    }
+
     /// Has the thread end.
     pub fn end(&self) {
         self.lock().is_over = true;
@@ -254,6 +262,23 @@ mod tests {
 
     fn of(mode: HugePageMode, setting: SystemSetting) -> Result<Availability, Reason> {
         Availability::of(mode, setting, LARGE)
+    }
+
+    #[test]
+    fn memory_that_the_arena_does_not_count_is_looked_at_once_it_is_filled() {
+        let pages = |availability| HugePages {
+            availability,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            refused_count: AtomicU64::new(0),
+        };
+        let used = pages(Availability::Used);
+        used.note_filled();
+        assert!(used.wait(Duration::ZERO), "there is something to look at");
+        assert!(!used.lock().has_changed);
+        let unused = pages(Availability::Unused(Reason::Never));
+        unused.note_filled();
+        assert!(!unused.lock().has_changed);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub struct ServerState {
     /// The memory that other processes may map.
     pub segments: Arc<OwnedSegments>,
     /// The huge pages that it lies on.
-    pub huge_pages: HugePages,
+    pub huge_pages: Arc<HugePages>,
     /// The processes that map it.
     pub attachments: Arc<Attachments>,
     /// The connections through shared memory.
@@ -206,7 +206,7 @@ impl ServerState {
         let service_waker = Arc::<ServiceWaker>::default();
         let shared = ServerState {
             segments,
-            huge_pages,
+            huge_pages: Arc::new(huge_pages),
             attachments: Arc::default(),
             lanes: Lanes::default(),
             page_population: Arc::default(),

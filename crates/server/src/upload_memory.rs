@@ -92,9 +92,12 @@ impl ServerState {
         }
         let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
         let service_waker = Arc::clone(&self.service_waker);
+        let huge_pages = Arc::clone(&self.huge_pages);
         let populate = move |is_wanted| {
             let is_sealed = is_wanted && populate_run(&segments, run, id);
-            if !arena.uploads().end_seal(offset, is_sealed) {
+            if arena.uploads().end_seal(offset, is_sealed) {
+                huge_pages.note_filled();
+            } else {
                 // Its memory is given back by the service thread, which may be asleep by now.
                 service_waker.wake();
             }

@@ -332,6 +332,7 @@ impl OwnedSegments {
         let segment = made.segments.get_mut(&index).expect("a segment that is published exists");
         assert!(segment.serial.is_none(), "segment {index} is published twice");
         segment.serial = Some(serial);
+        segment.pages = PageState::of_new(self.range.segment_bytes);
     }
 
     /// Gives the memory of segment `index` back; processes that mapped it keep their view.

@@ -373,6 +373,20 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_another_process_writes_moves_once_it_is_published() {
+        let owner = OwnedSegments::reserve(SEGMENT_BYTES, 4, Backing::OnTouch).unwrap();
+        owner.offer(1).unwrap();
+        owner.populate_pages(1).unwrap();
+        assert_eq!(collapse_all(&owner), Collapsed::default(), "nobody knows of it yet");
+        owner.publish(1);
+        let collapsed = collapse_all(&owner);
+        assert_eq!(collapsed.made + collapsed.refused, 2, "{collapsed:?}");
+        assert_eq!(owner.huge_bytes(), collapsed.made * HUGE_PAGE_BYTES as u64);
+        owner.retire(1);
+        assert_eq!(owner.huge_bytes(), 0);
+    }
+
+    #[test]
     fn segment_below_a_huge_page_has_none() {
         let owner = OwnedSegments::reserve(1 << 20, 4, Backing::UpFront).unwrap();
         owner.commit(0).unwrap();
