@@ -52,6 +52,9 @@ const CROWDED_GOAL_BYTES: u64 = 4 << 20;
 const CROWDED_GOAL_SHARE: u64 = 128;
 /// How many keys that are not new any more become candidates of the choice of one victim.
 const LEAVING_MAX: usize = 4;
+/// How many do of a choice of several: ranked by what the window knows, they leave room among the
+/// candidates for as many others as are to go.
+const LEAVING_PER_CHOICE_MAX: usize = CANDIDATES_MAX - VICTIMS_PER_CHOICE_MAX as usize;
 /// How many chains of random keys are asked of the cache at once.
 const CHAINS_AT_ONCE: usize = 8;
 /// How many keys a chain is taken to have.
@@ -213,6 +216,8 @@ impl Keyspace {
                 break;
             }
             shard.sample_candidates(at_once as usize, &mut drawn, choice, context);
+            // Candidates that come from a window may have been deleted meanwhile: there are others.
+            let may_be_gone = shard.policy.observes && !shard.eviction_pool.candidates.is_empty();
             let mut gone = 0;
             while gone < at_once && freed.bytes() < goal {
                 let Some(one) = shard.evict_best(choice, context) else { break };
@@ -221,7 +226,7 @@ impl Keyspace {
                 gone += 1;
             }
             // The samples may have met nothing but keys that are spared.
-            if gone == 0 && context.spared.is_empty() {
+            if gone == 0 && !may_be_gone && context.spared.is_empty() {
                 break;
             }
             gone_count += gone.max(1) as u32;
@@ -573,9 +578,9 @@ impl Shard {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         let leaving = self.leaving(victims);
         leaving.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
+        let offered = self.offer_leaving(&leaving, &mut pool, choice, context);
         // What leaves the window is looked at as well.
-        let leaving_count = leaving.len().min(victims);
-        let count = victims * choice.samples as usize - leaving_count;
+        let count = victims * choice.samples as usize - offered.min(victims);
         match choice.policy.is_volatile() {
             true => self.offer_volatile(count, &mut pool, choice, context),
             false => self.draw(count, drawn, choice, context),
@@ -583,25 +588,46 @@ impl Shard {
         leaving.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
         for (database, id) in drawn.found.drain(..) {
             let entry = self.table(database).entry(id);
-            self.offer(&mut pool, (database, &entry), None, choice, context);
-        }
-        // What the window knows is enough to rank them: an entry is looked at where it is to go.
-        let is_simple = self.is_simple(choice);
-        for LeavingKey { database, hash, rank } in leaving {
-            if is_simple {
-                if pool.wants(rank) && choice.may_go(database, || hash) {
-                    pool.offer(PooledKey { database, hash, name: None, rank });
-                }
-                continue;
-            }
-            let Some(part) = self.database(database) else { continue };
-            let Some(id) = part.table.find_hash(hash) else { continue };
-            self.offer(&mut pool, (database, &part.table.entry(id)), Some(hash), choice, context);
+            self.offer(&mut pool, (database, &entry), choice, context);
         }
         if victims > 1 {
             self.prefetch(pool.best(victims));
         }
         self.eviction_pool = pool;
+    }
+
+    /// Offers the keys of `leaving` that may go to `pool`; returns how many it wants.
+    fn offer_leaving(
+        &self,
+        leaving: &[LeavingKey],
+        pool: &mut EvictionPool,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> usize {
+        // What the window knows is enough to rank them: an entry is looked up where it is to go.
+        let is_simple = self.is_simple(choice);
+        if !is_simple {
+            leaving.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
+        }
+        let mut offered = 0;
+        for &LeavingKey { database, hash, mut rank } in leaving {
+            let mut name = None;
+            if !is_simple {
+                let Some(part) = self.database(database) else { continue };
+                let Some(id) = part.table.find_hash(hash) else { continue };
+                let entry = part.table.entry(id);
+                if !choice.includes(&entry) {
+                    continue;
+                }
+                rank = self.eviction_rank(database, &entry, context);
+                name = part.table.spills().then(|| entry.key().into());
+            }
+            if pool.wants(rank) && choice.may_go(database, || hash) {
+                pool.offer(PooledKey { database, hash, name, rank });
+                offered += 1;
+            }
+        }
+        offered
     }
 
     /// Asks the cache for what is looked at when `victims` go.
@@ -622,7 +648,7 @@ impl Shard {
         for _ in 0..count {
             let random = self.random_entry(choice.policy, context.random);
             if let Some((database, entry)) = random {
-                self.offer(pool, (database, &entry), None, choice, context);
+                self.offer(pool, (database, &entry), choice, context);
             }
         }
     }
@@ -660,14 +686,12 @@ impl Shard {
         }
     }
 
-    /// Offers `entry` to `pool` if it may go. One that has just left the window comes with the hash
-    /// of its key.
+    /// Offers `entry`, which was drawn, to `pool` if it may go.
     #[inline]
     fn offer(
         &self,
         pool: &mut EvictionPool,
         (database, entry): (DatabaseIndex, &Entry<'_>),
-        leaving: Option<u64>,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
@@ -675,16 +699,14 @@ impl Shard {
             return;
         }
         let mut rank = self.eviction_rank(database, entry, context);
-        if leaving.is_none() {
-            if self.policy.is_new(entry.mark()) {
-                // Behind all that are not, as their ranks are near each other.
-                rank /= 2;
-            }
-            if !pool.wants(rank) {
-                return;
-            }
+        if self.policy.is_new(entry.mark()) {
+            // Behind all that are not, as their ranks are near each other.
+            rank /= 2;
         }
-        let hash = leaving.unwrap_or_else(|| choice.hasher.hash(entry.key()));
+        if !pool.wants(rank) {
+            return;
+        }
+        let hash = choice.hasher.hash(entry.key());
         if choice.may_go(database, || hash) {
             let name = self.table(database).spills().then(|| entry.key().into());
             pool.offer(PooledKey { database, hash, name, rank });
@@ -742,7 +764,8 @@ impl Shard {
         if !self.policy.observes {
             return Vec::new();
         }
-        let leaving = std::iter::from_fn(|| self.policy.leave_window()).take(LEAVING_MAX * victims);
+        let leaving = std::iter::from_fn(|| self.policy.leave_window());
+        let leaving = leaving.take((LEAVING_MAX * victims).min(LEAVING_PER_CHOICE_MAX));
         let in_databases = |Leaving { salted, rank }| {
             self.databases().map(move |(database, _)| LeavingKey {
                 database,
@@ -805,22 +828,24 @@ impl Shard {
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
     fn evict_best(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Freed> {
         while let Some(candidate) = self.eviction_pool.take() {
-            if let Some(freed) = self.evict(&candidate, choice, context) {
+            if let Some(freed) = self.evict(candidate, choice, context) {
                 return Some(freed);
             }
         }
         None
     }
 
-    /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would
-    /// stay. Returns the bytes that are free now.
+    /// Removes `candidate` unless a reader holds it, as its memory would stay, or its rank is lower
+    /// than it was offered with: it was used meanwhile, or has a cost, of which the window knows
+    /// nothing. Of a policy with a window it is offered then with the rank that it has. Returns the
+    /// bytes that are free now.
     fn evict(
         &mut self,
-        candidate: &PooledKey,
+        candidate: PooledKey,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Freed> {
-        let PooledKey { database, hash, .. } = *candidate;
+        let PooledKey { database, hash, .. } = candidate;
         let table = &self.database(database)?.table;
         let id = match &candidate.name {
             Some(name) => table.find(hash, name)?,
@@ -832,6 +857,10 @@ impl Shard {
         }
         let rank = self.eviction_rank(database, &entry, context);
         if rank < candidate.rank && !choice.policy.is_random() {
+            // Where nothing leaves a window all candidates were looked at, so that it was used.
+            if self.policy.observes {
+                self.eviction_pool.offer(PooledKey { rank, ..candidate });
+            }
             return None;
         }
         let is_large = entry.header().is_large();

@@ -297,10 +297,46 @@ fn keys_of_before_the_policy_go_before_those_that_are_used() {
     }
     let mut random = Prng::new(7);
     while keyspace.counts(DB0).keys > 1300 {
-        let context = &mut SweepContext::new(NOW, &mut random);
-        keyspace.evict_from(ShardIndex(0), 1, Victims::Any, context);
+        evicted_bytes(&fixture, 1, &mut random);
     }
     let is_there = |index: &usize| fixture.get(&format!("before:{index}"), NOW).is_some();
     let kept = (0..1000).filter(is_there).count();
     assert!(kept < 920, "of 100 keys that went {} were used", kept - 900);
+}
+
+/// Deletes those of the keys that are there.
+fn delete(fixture: &Fixture, names: impl Iterator<Item = String>) {
+    for name in names {
+        fixture.write(&name, NOW, |view, key| view.remove(key));
+    }
+}
+
+fn evicted_bytes(fixture: &Fixture, goal: u64, random: &mut Prng) -> u64 {
+    let context = &mut SweepContext::new(NOW, random);
+    fixture.keyspace.evict_from(ShardIndex(0), goal, Victims::Any, context).bytes()
+}
+
+#[test]
+fn goal_is_met_though_all_keys_that_leave_the_window_were_deleted() {
+    for number in 0..16 {
+        let fixture = shard_of_used_keys(3000);
+        let names = || (0..60).map(|index| format!("deleted:{index}"));
+        names().for_each(|name| set_bytes(&fixture, &name, 100));
+        delete(&fixture, names());
+        let freed = evicted_bytes(&fixture, 1000, &mut Prng::new(number));
+        assert!(freed >= 1000, "{freed} bytes");
+    }
+}
+
+#[test]
+fn goal_is_met_though_all_candidates_were_deleted() {
+    for number in 0..16 {
+        let (fixture, random) = (shard_of_used_keys(1000), &mut Prng::new(number));
+        let names = || (0..1000).map(|index| format!("deleted:{index}"));
+        names().for_each(|name| set_bytes(&fixture, &name, 100));
+        // Of these, the worst of all, the shard remembers more than go.
+        (0..20).for_each(|_| assert!(evicted_bytes(&fixture, 1, random) > 0));
+        delete(&fixture, names());
+        assert!(evicted_bytes(&fixture, 1, random) > 0, "there are others");
+    }
 }

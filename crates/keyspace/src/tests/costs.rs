@@ -84,3 +84,36 @@ fn of_keys_used_alike_those_stay_that_cost_more() {
     // A few cheap ones are new, or were not drawn.
     assert!(dear >= KEYS / 2 - 10, "{dear} dear and {cheap} cheap keys are left");
 }
+
+#[test]
+fn keys_that_leave_the_window_are_weighed_by_their_costs() {
+    let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 18, 1024), 1);
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
+    const KEYS: usize = 3000;
+    let mut random = Prng::new(3);
+    let mut evict = |goal| {
+        let context = &mut SweepContext::new(NOW, &mut random);
+        fixture.keyspace.evict_from(ShardIndex(0), goal, Victims::Any, context);
+    };
+    let set_used = |name: &str| {
+        set(&fixture, name, &[b'v'; 100], Expiry::Clear, 1);
+        (0..3).for_each(|_| assert!(fixture.get(name, NOW).is_some()));
+    };
+    (0..KEYS).for_each(|index| set_used(&format!("used:{index}")));
+    // Without their costs those would be the worst of all, and all that leave at a time.
+    let name = |cost: u64, index: usize| format!("cost:{cost}:{index}");
+    for cost in [1000, 2] {
+        for round in 0..10 {
+            let names = (round * 40..(round + 1) * 40).map(|index| name(cost, index));
+            names.for_each(|name| set(&fixture, &name, &[b'v'; 100], Expiry::Clear, cost));
+            evict(40 * 120);
+        }
+    }
+    let kept = |key_cost: u64| {
+        let names = (0..400).map(|index| name(key_cost, index));
+        names.filter(|name| cost(&fixture, DB0, name).is_some()).count()
+    };
+    let (dear, cheap) = (kept(1000), kept(2));
+    assert_eq!(dear, 400, "they are worth more than all others");
+    assert!(cheap < 150, "{cheap} of 400 are left that are worth less than all others");
+}
