@@ -307,7 +307,9 @@ fn creations_that_come_to_nothing_leave_no_memory_taken() {
     let many: Vec<_> = (0..300).map(|_| client.create(b"key", LENGTH).unwrap()).collect();
     drop(many);
     assert!(client.create(b"key", LENGTH).unwrap().seal().is_ok());
-    assert!(server.info("shm_uploads_open") < 10);
+    // What is kept for the next values: as many buffers as a client may have ahead of them.
+    let open = server.info("shm_uploads_open");
+    assert!(open <= 64, "{open} of 300 are kept");
 }
 
 #[test]
