@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -99,17 +100,16 @@ pub(crate) fn receive_once(
     Ok(message.bytes)
 }
 
-/// Returns whether the peer of a connected socket has closed it; never waits.
+/// Returns whether the peer of a connected socket has closed it, or the connection is broken; bytes
+/// that came before may be left to be read. Never waits.
 ///
 /// # Errors
-/// Those of a broken connection.
+/// When the system has no memory for it.
 pub fn peer_has_closed(socket: impl AsFd) -> io::Result<bool> {
-    let mut byte = [0_u8];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
     loop {
-        return match rustix::net::recv(&socket, &mut byte, flags) {
-            Ok((_, count)) => Ok(count == 0),
-            Err(Errno::AGAIN) => Ok(false),
+        return match rustix::event::poll(&mut polled, Some(&Timespec::default())) {
+            Ok(count) => Ok(count > 0),
             Err(Errno::INTR) => continue,
             Err(error) => Err(error.into()),
         };
@@ -121,6 +121,16 @@ mod tests {
     use super::*;
     use crate::poll::Waker;
     use crate::socket::{Sent, pair};
+
+    #[test]
+    fn peer_that_has_closed_is_told_from_one_that_has_sent_something() {
+        let (one, two) = pair().unwrap();
+        assert!(!peer_has_closed(&one).unwrap());
+        rustix::net::send(&two, b"reply", SendFlags::empty()).unwrap();
+        assert!(!peer_has_closed(&one).unwrap());
+        drop(two);
+        assert!(peer_has_closed(&one).unwrap(), "though nobody has read what it sent");
+    }
 
     #[test]
     fn descriptors_arrive_with_the_bytes_they_were_sent_with() {
