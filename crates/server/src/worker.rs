@@ -121,6 +121,15 @@ struct Member {
     place: WaitPlace,
 }
 
+/// Why replies are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// Their requests were executed, or there is room for what was left.
+    ForTurn,
+    /// The log is durable for which they were held.
+    ForRelease,
+}
+
 impl Member {
     fn new(connection: Connection) -> Member {
         Member {
@@ -252,22 +261,25 @@ impl<'s> Worker<'s> {
     /// Waits until something is ready, or a wait of a session ends; may poll for a while before it
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
-        if self.log_turn.is_due() {
-            if self.gathers_changes(events)? {
-                return Ok(());
-            }
-            self.take_log_turn();
-        }
-        let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();
-        if !may_poll || !self.is_poll_due() || !self.busy_poll(events)? {
-            let patience = self.patience();
-            self.poller.wait(events, patience)?;
-            if let Some(since) = self.polling.take_vain() {
-                self.leave_processor(since);
-            }
+        if !self.log_turn.is_due() || !self.sees_to_log(events)? {
+            self.wait(events)?;
         }
         if !self.busy_poll_limit.is_zero() {
             self.note_wait(events);
+        }
+        Ok(())
+    }
+
+    /// Waits until something is ready; may poll before it sleeps.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();
+        if may_poll && self.is_poll_due() && self.busy_poll(events)? {
+            return Ok(());
+        }
+        let patience = self.patience();
+        self.poller.wait(events, patience)?;
+        if let Some(since) = self.polling.take_vain() {
+            self.leave_processor(since);
         }
         Ok(())
     }
@@ -495,8 +507,7 @@ impl<'s> Worker<'s> {
             return;
         }
         if member.connection.unsent_bytes() > DEFERRED_BYTES_MAX {
-            self.flush(token);
-            return self.note_reader(token);
+            return self.flush(token);
         }
         if !member.is_unflushed {
             member.is_unflushed = true;
@@ -510,11 +521,7 @@ impl<'s> Worker<'s> {
         for &token in &unflushed {
             if let Some(member) = self.connections.get_mut(token) {
                 member.is_unflushed = false;
-                let was_writer = member.is_writer;
                 self.flush(token);
-                if was_writer {
-                    self.note_reader(token);
-                }
             }
         }
         // Its memory serves the next round.
@@ -522,7 +529,12 @@ impl<'s> Worker<'s> {
         self.unflushed.clear();
     }
 
+    /// Sends the replies of a connection, as far as they may leave and there is room.
     fn flush(&mut self, token: Token) {
+        self.send(token, Sent::ForTurn);
+    }
+
+    fn send(&mut self, token: Token, sent: Sent) {
         let Some(member) = self.connections.get_mut(token) else { return };
         let flushed = member.connection.flush(&mut context!(self));
         self.unreported_bytes += member.connection.count_memory();
@@ -532,6 +544,10 @@ impl<'s> Worker<'s> {
             Flushed::Partly | Flushed::Further => true,
             Flushed::Ended(end) => return self.close(token, end),
         };
+        if member.is_writer && sent == Sent::ForTurn {
+            member.is_writer = false;
+            self.log_turn.remove_writer();
+        }
         let is_polled = member.connection.transport().is_polled();
         if is_polled && awaits_room {
             // Its peer takes the worker to be awake, and is to cause one event more.
@@ -599,7 +615,9 @@ impl<'s> Worker<'s> {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
         self.forget_held(token);
-        self.log_turn.count_writer(std::mem::take(&mut member.is_writer), false);
+        if member.is_writer {
+            self.log_turn.remove_writer();
+        }
         self.awaiting_log.remove(&token.to_bits());
         if member.connection.is_monitor() {
             self.shared.monitors.count(self.mailbox, false);

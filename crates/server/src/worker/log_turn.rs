@@ -16,7 +16,6 @@ use runtime::SyncPolicy;
 use sys::poll::Events;
 
 use super::Worker;
-use crate::token_table::Token;
 
 /// A sync that takes longer is one of a disk that nobody else is to wait for, such as who connects
 /// meanwhile.
@@ -53,19 +52,20 @@ impl LogTurn {
         self.is_due = true;
     }
 
-    /// Notes that a client is a writer or none, and whether it `was` one.
-    pub(super) fn count_writer(&mut self, was: bool, is: bool) {
-        self.writers += usize::from(is);
-        self.writers -= usize::from(was);
+    pub(super) fn add_writer(&mut self) {
+        self.writers += 1;
+    }
+
+    pub(super) fn remove_writer(&mut self) {
+        self.writers -= 1;
     }
 
     /// Returns whether to look for more requests, where `held` of its `clients` wait for the log:
     /// while each look brings a client more.
     fn looks_again(&mut self, held: usize, clients: usize, now: Duration) -> bool {
         let (began, held_before) = self.gathering.unwrap_or((now, 0));
-        let looks = held < clients && held > held_before && now < began + GATHERING_MAX;
-        self.gathering = looks.then_some((began, held));
-        looks
+        self.gathering = Some((began, held));
+        held < clients && held > held_before && now < began + GATHERING_MAX
     }
 
     /// Returns whether the worker, which has so many `clients`, writes the log.
@@ -81,38 +81,28 @@ impl LogTurn {
 }
 
 impl Worker<'_> {
-    /// Returns whether more requests have come, as `events`, that are served before the log is
-    /// written for the replies that are held.
+    /// Sees to the log for the replies that are held, unless more requests have come: those are
+    /// served first. Returns whether they have, as `events`.
     ///
     /// # Errors
     /// When it cannot look.
     #[inline(never)]
-    pub(super) fn gathers_changes(&mut self, events: &mut Events) -> io::Result<bool> {
+    pub(super) fn sees_to_log(&mut self, events: &mut Events) -> io::Result<bool> {
         let (held, clients) = (self.held.len(), self.tokens.len());
-        if !self.is_idle() || !self.log_turn.looks_again(held, clients, sys::clock::monotonic()) {
-            self.log_turn.gathering = None;
-            return Ok(false);
+        let now = sys::clock::monotonic();
+        if self.is_idle() && self.log_turn.looks_again(held, clients, now) {
+            self.poller.wait(events, Some(Duration::ZERO))?;
+            if !events.is_empty() {
+                return Ok(true);
+            }
         }
-        self.poller.wait(events, Some(Duration::ZERO))?;
-        if events.is_empty() {
-            self.log_turn.gathering = None;
-        }
-        Ok(!events.is_empty())
+        self.log_turn.gathering = None;
+        self.take_log_turn();
+        Ok(false)
     }
 
-    /// Notes that a client, whose replies were just sent, is no writer any more, unless they are
-    /// held.
-    #[inline(never)]
-    pub(super) fn note_reader(&mut self, token: Token) {
-        let member = self.connections.get_mut(token);
-        if let Some(member) = member.filter(|member| !member.is_held) {
-            self.log_turn.count_writer(std::mem::take(&mut member.is_writer), false);
-        }
-    }
-
-    /// Sees to the log for the replies that are held: writes it, or has its thread do that.
-    #[inline(never)]
-    pub(super) fn take_log_turn(&mut self) {
+    /// Writes the log for the replies that are held, or has its thread do that.
+    fn take_log_turn(&mut self) {
         let now = sys::clock::monotonic();
         let is_always = self.settings.persistence.sync_policy == SyncPolicy::Always;
         let is_own = self.log_turn.is_own(self.tokens.len(), now);
@@ -149,11 +139,10 @@ mod tests {
     #[test]
     fn worker_leaves_the_log_to_its_thread_while_a_client_is_no_writer() {
         let mut turn = LogTurn::default();
-        turn.count_writer(false, true);
-        turn.count_writer(true, true);
+        turn.add_writer();
         assert!(turn.is_own(1, NOW));
         assert!(!turn.is_own(2, NOW), "another has changed nothing");
-        turn.count_writer(true, false);
+        turn.remove_writer();
         assert!(!turn.is_own(1, NOW), "it has asked for something else");
     }
 
@@ -163,6 +152,7 @@ mod tests {
         assert!(turn.looks_again(1, 4, NOW));
         assert!(turn.looks_again(2, 4, NOW));
         assert!(!turn.looks_again(2, 4, NOW), "a look brought nobody who waits");
+        turn.gathering = None;
         assert!(turn.looks_again(2, 4, NOW), "the next time");
         assert!(!turn.looks_again(4, 4, NOW), "nobody is left");
     }
@@ -178,7 +168,7 @@ mod tests {
     #[test]
     fn worker_leaves_the_log_to_its_thread_after_a_slow_sync() {
         let mut turn = LogTurn::default();
-        turn.count_writer(false, true);
+        turn.add_writer();
         turn.note_sync(NOW, NOW + SLOW_SYNC);
         assert!(turn.is_own(1, NOW + SLOW_SYNC));
         let ended = NOW + 2 * SLOW_SYNC;

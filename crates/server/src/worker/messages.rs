@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use command::Wake;
 use keyspace::SessionWakeup;
 
-use super::Worker;
 use super::waiting_connections::ENDED_KEYS_PER_ROUND_MAX;
+use super::{Sent, Worker};
 use crate::connection::{CloseReason, WorkerContext};
 use crate::mailbox::{Message, MonitorLines};
 use crate::token_table::Token;
@@ -59,7 +59,9 @@ impl Worker<'_> {
             self.held.insert(token.to_bits());
             self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
         }
-        self.log_turn.count_writer(std::mem::replace(&mut member.is_writer, true), true);
+        if !std::mem::replace(&mut member.is_writer, true) {
+            self.log_turn.add_writer();
+        }
         self.mailbox.hold_replies(true);
         self.log_turn.note_held();
         if !member.connection.awaits_release(&context!(self)) {
@@ -99,7 +101,7 @@ impl Worker<'_> {
             self.forget_held(token);
             if let Some(member) = self.connections.get_mut(token) {
                 member.is_held = false;
-                self.flush(token);
+                self.send(token, Sent::ForRelease);
             }
         }
         held.retain(|token| !self.held.contains(&token.to_bits()));

@@ -135,10 +135,7 @@ impl Worker<'_> {
         let Some(member) = self.connections.get_mut(token) else { return };
         let is_long = member.connection.unsent_bytes() > DEFERRED_BYTES_MAX;
         match is_long && !member.awaits_room {
-            true => {
-                self.flush(token);
-                self.note_reader(token);
-            }
+            true => self.flush(token),
             false => self.flush_later(token),
         }
         if is_long {
