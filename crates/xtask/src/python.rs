@@ -1,17 +1,16 @@
 //! The Python package: builds its wheel, installs it and runs its tests.
 
-use std::fs;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
-use crate::process::{printed, run, run_counted};
+use crate::process::{run, run_counted};
 use crate::setup;
 use crate::steps::Report;
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "clients/python";
-/// What of the package's folder is installed as programs; git ignores it.
-const SCRIPTS: &str = "clients/python/forebay._native.data/scripts";
 
 /// Does what the step of a full test run does.
 ///
@@ -35,9 +34,6 @@ pub fn test(workspace: &Workspace) -> Result<Report, String> {
         let reason = "its environment is not installed: cargo xtask setup";
         return Ok(Report::CannotRun(reason.to_owned()));
     };
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--package", "forebay-server", "--bins"]).current_dir(&workspace.root);
-    run(&mut cargo)?;
     let wheel = wheel(workspace, &python)?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
     run(Command::new(&python).args(pip).arg("--force-reinstall").arg(&wheel))?;
@@ -47,26 +43,28 @@ pub fn test(workspace: &Workspace) -> Result<Report, String> {
     Ok(Report::Ran(run_counted(&mut tests)?))
 }
 
-/// Builds the wheel without optimisation, and returns its path.
+/// Builds the wheel as pip does, but without optimisation, and returns its path.
 fn wheel(workspace: &Workspace, python: &Path) -> Result<PathBuf, String> {
     let fail = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    let scripts = workspace.root.join(SCRIPTS);
-    fs::create_dir_all(&scripts).map_err(|error| fail(&scripts, error))?;
-    let program = scripts.join("forebay");
-    // Its debugging aids are most of it, and would take longer to pack than all tests.
-    let built = workspace.target.join("debug/forebay");
-    run(Command::new("strip").arg("-o").arg(&program).arg(&built))?;
     let folder = workspace.target.join("wheels");
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| fail(&folder, error))?;
     }
-    let mut maturin = Command::new(python);
-    maturin.args(["-m", "maturin", "build", "--quiet", "--strip", "--interpreter"]).arg(python);
-    maturin.arg("--out").arg(&folder).env("CARGO_TARGET_DIR", &workspace.target);
-    let built = printed(maturin.current_dir(workspace.root.join(PACKAGE)));
-    fs::remove_file(&program).map_err(|error| fail(&program, error))?;
-    built?;
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    pip.args(["--no-build-isolation", "--wheel-dir"]).arg(&folder);
+    pip.arg(workspace.root.join(PACKAGE)).env("MATURIN_PEP517_ARGS", "--profile dev");
+    pip.env("CARGO_TARGET_DIR", &workspace.target).env("PATH", path_beside(python)?);
+    run(&mut pip)?;
     let mut wheels = fs::read_dir(&folder).map_err(|error| fail(&folder, error))?;
     let wheel = wheels.next().ok_or_else(|| format!("{} is empty", folder.display()))?;
     wheel.map(|wheel| wheel.path()).map_err(|error| fail(&folder, error))
+}
+
+/// Returns the search path for programs with those first that are installed beside `python`, such
+/// as maturin.
+fn path_beside(python: &Path) -> Result<OsString, String> {
+    let folders = python.parent().map(Path::to_owned).into_iter();
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(folders.chain(env::split_paths(&inherited))).map_err(|error| error.to_string())
 }
