@@ -3,6 +3,7 @@
 import collections
 import multiprocessing
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -259,8 +260,6 @@ def test_durable_store_is_there_after_its_end_and_no_other(tmp_path):
 
 
 def test_stores_are_separate_and_leave_no_folder():
-    import pathlib
-
     with forebay.open() as one, forebay.open(maxmemory="100mb") as other:
         one.put("key", b"1")
         assert other.get("key") is None
@@ -270,6 +269,40 @@ def test_stores_are_separate_and_leave_no_folder():
     assert not folder.exists()
     with pytest.raises(OSError, match="maxmemory"):
         forebay.open(maxmemory="much")
+
+
+def test_next_open_removes_the_folder_of_a_killed_process(tmp_path):
+    def start():
+        script = "import forebay; db = forebay.open(); print(db.url, flush=True); input()"
+        command = [sys.executable, "-c", script]
+        environment = os.environ | {"TMPDIR": str(tmp_path)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, env=environment, **pipes)
+        url = process.stdout.readline().strip()
+        return process, pathlib.Path(url.removeprefix("shm://")).parent
+
+    def kill(process):
+        process.kill()
+        process.communicate()
+
+    killed, abandoned = start()
+    living, used = start()
+    kill(killed)
+    # A store's own folder is nobody else's to remove, whatever it is called, nor what is in one.
+    kept = tmp_path / "forebay-own"
+    forebay.open(kept, durable=True).close()
+    other, with_file = start()
+    (with_file / "file").write_text("")
+    kill(other)
+    last, folder = start()
+    assert not abandoned.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([used, kept, with_file, folder])
+    assert (kept / "appendonlydir").exists() and (used / "forebay.sock").exists()
+    assert (with_file / "file").exists()
+    for process in (living, last):
+        process.communicate("\n")
+        assert process.returncode == 0
+    assert sorted(tmp_path.iterdir()) == sorted([kept, with_file])
 
 
 def test_threads_share_a_store(db):

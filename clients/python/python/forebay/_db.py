@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import glob
 import itertools
 import os
 import shutil
@@ -271,6 +272,10 @@ class _Owner(Db):
 # What is in the folder of a store: its socket, and where it is durable its log.
 _SOCKET = "forebay.sock"
 _LOG_FOLDER = "appendonlydir"
+# The folder of a store without a path has this prefix and this file, which is locked as long as the
+# process lives that made it. No other folder has such a file, so that none is taken for one.
+_TEMPORARY_PREFIX = "forebay-"
+_TEMPORARY_LOCK = "temporary.lock"
 
 
 class _Served:
@@ -285,6 +290,8 @@ class _Served:
         self.server = None
 
     def start(self, options):
+        if self.is_temporary:
+            self.lock = _mark_temporary(self.folder)
         words = ["--port", "0", "--unixsocket", self.socket, "--unixsocketperm", "700"]
         for name, value in options.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
@@ -373,7 +380,8 @@ def open(
         if path is None:
             if durable:
                 raise ValueError("a durable store needs a folder")
-            folder = tempfile.mkdtemp(prefix="forebay-")
+            _remove_abandoned()
+            folder = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX)
             return _start(_Served(folder, True, None), options)
         folder = os.path.abspath(os.fspath(path))
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -424,9 +432,45 @@ def _start(served, options):
     return db
 
 
+def _mark_temporary(folder):
+    """Returns the locked descriptor that tells that the process lives that made `folder`."""
+    # It has its name once it is locked, so that nobody finds it without a lock meanwhile.
+    unnamed = os.path.join(folder, "unnamed")
+    descriptor = _locked(unnamed, os.O_CREAT)
+    if descriptor is not None:
+        os.rename(unnamed, os.path.join(folder, _TEMPORARY_LOCK))
+    return descriptor
+
+
+def _remove_abandoned():
+    """Removes the folders that killed processes of this user have left where temporary ones are."""
+    pattern = os.path.join(glob.escape(tempfile.gettempdir()), f"{_TEMPORARY_PREFIX}*")
+    for folder in glob.glob(pattern):
+        # Another process may remove it too; what is not to be removed stays.
+        with contextlib.suppress(OSError):
+            if os.stat(folder, follow_symlinks=False).st_uid != os.getuid():
+                continue
+            mark = os.path.join(folder, _TEMPORARY_LOCK)
+            descriptor = _locked(mark)
+            if descriptor is None:
+                continue
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, _SOCKET))
+                os.unlink(mark)
+                os.rmdir(folder)
+            finally:
+                os.close(descriptor)
+
+
 def _lock_of(folder):
     """Returns the locked descriptor of who serves `folder`; None where another process does."""
-    descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return _locked(os.path.join(folder, "lock"), os.O_CREAT)
+
+
+def _locked(path, flags=0):
+    """Returns the descriptor of the file at `path`, locked; None where another process locks it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
