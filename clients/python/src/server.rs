@@ -2,11 +2,19 @@
 
 use std::sync::Mutex;
 
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use server::in_process::InProcessServer;
+use server::in_process::{InProcessServer, option_as_shown};
 
 use crate::errors::exception;
+
+/// Returns the option `name` of `forebay serve` with `value`, both as CONFIG GET shows them; `None`
+/// where there is no such option. `ValueError` is raised where it does not take the value.
+#[pyfunction]
+pub fn option(name: &str, value: &str) -> PyResult<Option<(&'static str, String)>> {
+    option_as_shown(name, value)
+        .map_err(|reason| PyValueError::new_err(format!("{name} {value:?}: {reason}")))
+}
 
 /// A server on threads of this process, until `stop`.
 #[pyclass(frozen, module = "forebay._native")]

@@ -9,7 +9,7 @@ use sys::fork::Generation;
 use sys::process::descriptor_limit;
 
 use crate::accept::Acceptor;
-use crate::config::{Config, read_options};
+use crate::config::{Config, ConfigError, find, read_options};
 use crate::listen;
 use crate::log::LogControl;
 use crate::serve::{Threads, limit_clients, start_threads};
@@ -75,6 +75,22 @@ impl Drop for InProcessServer {
     }
 }
 
+/// Returns the option `name` with `value`, both as CONFIG GET shows them; `None` where there is no
+/// such option.
+///
+/// # Errors
+/// Why the option does not take the value.
+pub fn option_as_shown(name: &str, value: &str) -> Result<Option<(&'static str, String)>, String> {
+    let Some(row) = find(name) else { return Ok(None) };
+    let mut config = Config::default();
+    let words = [format!("--{name}"), value.to_owned()];
+    config.load(read_options(&words, 1)).map_err(|error| match error {
+        ConfigError::Directive { message, .. } => message,
+        ConfigError::File(text) => text,
+    })?;
+    Ok(Some((row.name, config.text(row).to_owned())))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -99,6 +115,17 @@ mod tests {
         assert_eq!(client.read(&mut answer).unwrap(), 0);
         assert!(UnixStream::connect(&socket).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn option_is_shown_as_config_get_shows_it() {
+        let shown = |name, value| option_as_shown(name, value);
+        let some = |name, value: &str| Ok(Some((name, value.to_owned())));
+        assert_eq!(shown("maxmemory", "5mb"), some("maxmemory", "5242880"));
+        assert_eq!(shown("SAVE", "60 1 30 2"), some("save", "60 1 30 2"));
+        assert_eq!(shown("save", ""), some("save", ""));
+        assert_eq!(shown("maxmemry", "5mb"), Ok(None));
+        assert_eq!(shown("maxmemory", "much").unwrap_err(), "argument must be a memory value");
     }
 
     #[test]

@@ -370,12 +370,14 @@ def open(
 
     Without a path it is a store of its own, which others may join by its `url`. The server ends
     with the process, or with `close`. `options` are those of `forebay serve`, with underscores:
-    `maxmemory="1gb"`.
+    `maxmemory="1gb"`. `TypeError` is raised for one that there is not, `ValueError` for a value
+    that it does not take, and where the store that is joined has another.
 
     Where it is `durable` it keeps a log in the folder, and each write is on the disk before its
     reply comes (`appendfsync="everysec"` is faster). Without that word it is what it was when the
     folder was opened last; a new one is not durable: what was stored goes with the server.
     """
+    shown = _as_shown(options)
     with _served_lock:
         if path is None:
             if durable:
@@ -386,7 +388,7 @@ def open(
         folder = os.path.abspath(os.fspath(path))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if folder in _served:
-            return _join(_served[folder].socket, durable)
+            return _join(_served[folder].socket, durable, shown)
         if durable is None:
             durable = os.path.exists(os.path.join(folder, _LOG_FOLDER))
         end = time.monotonic() + _JOIN_SECONDS
@@ -398,11 +400,22 @@ def open(
                     os.unlink(served.socket)
                 return _start(served, _log_options(folder, durable) | options)
             try:
-                return _join(os.path.join(folder, _SOCKET), durable)
+                return _join(os.path.join(folder, _SOCKET), durable, shown)
             except ConnectionError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.01)
+
+
+def _as_shown(options):
+    """Returns `options` by names and values as the server shows them."""
+    shown = {}
+    for name, value in options.items():
+        found = _native.option(name.replace("_", "-"), str(value))
+        if found is None:
+            raise TypeError(f"there is no option {name!r}: forebay options lists them")
+        shown[found[0]] = found[1]
+    return shown
 
 
 def _log_options(folder, durable):
@@ -411,12 +424,22 @@ def _log_options(folder, durable):
     return {"dir": folder, "appendonly": "yes", "appendfsync": "always"}
 
 
-def _join(socket, durable):
-    """Returns the store at `socket`, which is refused where it is to be durable and is not."""
+def _join(socket, durable, shown):
+    """Returns the store at `socket`, if it is durable where that is asked, and has options as
+    `shown`.
+    """
     db = connect(_url(socket))
-    if durable and db.call("CONFIG", "GET", "appendonly")[1] != b"yes":
+    try:
+        if durable and db.call("CONFIG", "GET", "appendonly")[1] != b"yes":
+            raise ValueError("the store is open already, and not durable")
+        for name, wanted in shown.items():
+            found = db.call("CONFIG", "GET", name)[1].decode()
+            if found != wanted:
+                text = f"the store is open already, with {name} {found!r}, not {wanted!r}"
+                raise ValueError(text)
+    except BaseException:
         db.close()
-        raise ValueError("the store is open already, and not durable")
+        raise
     return db
 
 
