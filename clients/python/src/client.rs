@@ -100,12 +100,13 @@ impl Client {
         Ok(Client { url, timeout, connected })
     }
 
+    /// The URL that it was connected by.
     #[getter(url)]
     fn url_of(&self) -> &str {
         &self.url
     }
 
-    /// The seconds after which a call gives up on a silent server.
+    /// The seconds after which a call gives up on a silent server; `None` where it never does.
     #[getter]
     fn timeout(&self) -> Option<f64> {
         self.timeout.map(|timeout| timeout.as_secs_f64())
@@ -121,6 +122,7 @@ impl Client {
         }
     }
 
+    /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
         self.connected.load().is_none()
@@ -144,6 +146,18 @@ impl Client {
         })
     }
 
+    /// Stores `value` at `key`, in the place of what was there; returns whether it did.
+    ///
+    /// Bytes, `bytearray` and `memoryview` are stored as they are, arrays of NumPy with their type
+    /// and shape; anything else is pickled, text and numbers among it. `load` gives them back, all
+    /// of the first three as `bytes`.
+    ///
+    /// `ttl` is how long it lives, in seconds and more than 0; `keep_ttl` leaves the key the time
+    /// that it has, and without either it lives without an end. `nx` stores only where there is no
+    /// such key, `xx` only where there is one: these alone make it return `False`.
+    ///
+    /// `ValueError` is raised where arguments exclude each other or the time is out of range,
+    /// `ResponseError` where the server refuses: with the code `OOM` where its memory is full.
     #[pyo3(signature = (key, value, *, ttl=None, nx=false, xx=false, keep_ttl=false))]
     #[expect(clippy::too_many_arguments, reason = "each is an argument of Python's")]
     fn put(
@@ -172,7 +186,8 @@ impl Client {
         Content::of(value)?.post(py, &self.client(py)?, key.bytes()?, &options)
     }
 
-    /// Waits until the server has what `put_auto` has put; raises where it has refused some of it.
+    /// Waits until the server has what this thread's `put_auto` has put; raises `ResponseError`
+    /// where it has refused some of it.
     fn settle(&self, py: Python<'_>) -> PyResult<()> {
         match &*self.connected.load() {
             Some(connected) if connected.generation.is_current() => {
@@ -183,6 +198,11 @@ impl Client {
         }
     }
 
+    /// Returns the view of the value at `key`; `None` where there is no such key.
+    ///
+    /// Over `shm://` the view of more than 4 KiB is the server's memory, and shorter values are
+    /// copied; so is all that comes over a socket. `WrongTypeError` is raised where the key holds
+    /// no string, as a hash.
     fn get(slf: &Bound<'_, Client>, key: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
         let (py, word) = (slf.py(), Word::of_key(key)?);
         let bytes = word.bytes()?;
@@ -190,6 +210,10 @@ impl Client {
         Ok(found.map(|value| View::read(py, value, slf.as_unbound(), key)))
     }
 
+    /// As `get`, and waits for the key: for `timeout` seconds, or for ever where that is `None`.
+    ///
+    /// Returns `None` after the timeout. All who wait for a key get its value. A signal ends the
+    /// wait, if its handler raises.
     #[pyo3(signature = (key, timeout=None))]
     fn get_blocking(
         slf: &Bound<'_, Client>,
@@ -202,7 +226,12 @@ impl Client {
         Ok(found.map(|value| View::read(py, value, slf.as_unbound(), key)))
     }
 
-    #[pyo3(signature = (key, timeout=Some(0.0)))]
+    /// Deletes `key` and returns the view of what it had; of several who take it, one gets it.
+    ///
+    /// It waits for the key for `timeout` seconds, a number; 0 does not wait, and `None` waits for
+    /// ever. Returns `None` where the key did not come. `WrongTypeError` is raised where the key
+    /// holds no string.
+    #[pyo3(signature = (key, timeout=Some(0.0)), text_signature = "($self, key, timeout=0.0)")]
     fn take(
         slf: &Bound<'_, Client>,
         key: &Bound<'_, PyAny>,
@@ -235,6 +264,11 @@ impl Client {
         }
     }
 
+    /// Returns the views of the values at `keys`, in their order; `None` for each key without a
+    /// string.
+    ///
+    /// Over `shm://` each is read for itself: they need not be of one moment. `call("MGET", ...)`
+    /// reads all at one moment.
     fn mget<'py>(
         slf: &Bound<'py, Client>,
         keys: &Bound<'py, PyAny>,
@@ -250,6 +284,9 @@ impl Client {
         Ok(found.into_iter().zip(&objects).map(view).collect())
     }
 
+    /// Puts each value of the dictionary `pairs` at its key, as `put` does, with `ttl` in seconds.
+    ///
+    /// They are put one after the other: after an exception those before are there.
     #[pyo3(signature = (pairs, *, ttl=None))]
     fn mput(
         &self,
@@ -265,6 +302,12 @@ impl Client {
         Ok(())
     }
 
+    /// Copies the value at `key` to `buffer`; returns its length in bytes, `None` where there is no
+    /// such key.
+    ///
+    /// `buffer` is writable memory in one piece, such as an array, and may be longer than the
+    /// value. Of an array that was put the items are copied, without type and shape. `BufferError`
+    /// is raised where the value is longer, or the buffer read-only.
     fn get_into(
         &self,
         py: Python<'_>,
@@ -287,6 +330,12 @@ impl Client {
         Ok(Some(copy_into(py, target, source)))
     }
 
+    /// Returns `nbytes` bytes to be written in place, which become the value of `key` at the end of
+    /// a `with` statement, or by `seal`.
+    ///
+    /// What they hold before is not said. Nobody sees them before they are sealed, and after an
+    /// exception in the block nobody ever does. `ttl`, `nx`, `xx` and `keep_ttl` are those of
+    /// `put`.
     #[pyo3(signature = (key, nbytes, *, ttl=None, nx=false, xx=false, keep_ttl=false))]
     #[expect(clippy::too_many_arguments, reason = "each is an argument of Python's")]
     fn create(
@@ -305,6 +354,7 @@ impl Client {
         Ok(Creation::new(client, creation, options))
     }
 
+    /// Returns whether there is `key`, with a value of any type.
     fn exists(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (client, key) = (self.client(py)?, Word::of_key(key)?);
         let bytes = key.bytes()?;
@@ -315,13 +365,18 @@ impl Client {
         self.exists(py, key)
     }
 
+    /// Returns the length in bytes of what is stored at `key`; 0 where there is no such key.
+    ///
+    /// Of an array it is more than its view's `nbytes`: type and shape are stored before the items.
+    /// `WrongTypeError` is raised where the key holds no string.
     fn strlen(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         let (client, key) = (self.client(py)?, Word::of_key(key)?);
         let bytes = key.bytes()?;
         py.detach(|| client.strlen(bytes)).or_raise(py)
     }
 
-    /// The seconds that `key` lives; infinity without an end, `None` where there is no such key.
+    /// Returns the seconds that `key` has left, to the millisecond; `math.inf` where it lives
+    /// without an end, `None` where there is no such key.
     fn ttl(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         let (client, key) = (self.client(py)?, Word::of_key(key)?);
         let bytes = key.bytes()?;
@@ -332,6 +387,9 @@ impl Client {
         })
     }
 
+    /// Returns the value of `field` in the hash at `key`, as bytes; `None` where there is none.
+    ///
+    /// A field is text, bytes or a number. `WrongTypeError` is raised where the key holds no hash.
     fn hget<'py>(
         &self,
         py: Python<'py>,
@@ -348,6 +406,10 @@ impl Client {
         Ok(is_there.then(|| PyBytes::new(py, &value)))
     }
 
+    /// Returns the values of `fields` in the hash at `key`, in their order, as bytes; `None` for
+    /// each that is not there.
+    ///
+    /// `WrongTypeError` is raised where the key holds no hash.
     fn hmget<'py>(
         &self,
         py: Python<'py>,
@@ -369,6 +431,10 @@ impl Client {
         list
     }
 
+    /// Returns the hash at `key` as a dictionary of bytes to bytes; empty where there is no such
+    /// key.
+    ///
+    /// `WrongTypeError` is raised where the key holds no hash.
     fn hgetall<'py>(
         &self,
         py: Python<'py>,
@@ -384,6 +450,12 @@ impl Client {
         Ok(map)
     }
 
+    /// Sends any command of Redis and returns its reply: `call("ZADD", "scores", 1.5, "ada")`.
+    ///
+    /// Words are text, bytes or numbers. Bulk strings are `bytes`, status lines `str`, numbers
+    /// `int` or `float`, lists and sets `list`, maps `dict`, and nothing is `None`. `ResponseError`
+    /// is raised where the server refuses, and `UnsupportedError` for what connections that are
+    /// shared cannot be asked for, such as SUBSCRIBE and SELECT.
     #[pyo3(signature = (*words))]
     fn call<'py>(&self, py: Python<'py>, words: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let words = words_of(words)?;
@@ -409,7 +481,7 @@ impl Client {
         PyList::new(py, replies.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Deletes `keys`; returns how many there were.
+    /// Deletes `keys`, of any type; returns how many there were.
     #[pyo3(signature = (*keys))]
     fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<i64> {
         let keys = keys_of(keys)?;

@@ -89,7 +89,10 @@ impl Creation {
 
 #[pymethods]
 impl Creation {
-    /// Makes the bytes the value of the key; returns whether the condition held.
+    /// Makes the bytes the value of the key; returns whether `nx` or `xx` let it.
+    ///
+    /// Where any argument is given, they are used in the place of those of `create`. `ClosedError`
+    /// is raised where it was sealed or aborted.
     #[pyo3(signature = (*, ttl=None, nx=false, xx=false, keep_ttl=false))]
     fn seal(
         &self,
@@ -141,6 +144,7 @@ impl Creation {
         self.shape_and_strides[0] as usize
     }
 
+    /// The number of bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.__len__()
@@ -163,7 +167,8 @@ impl Creation {
         done
     }
 
-    /// The memory as an array of NumPy's, to be written.
+    /// Returns the memory as an array of NumPy's, to be written: of `dtype`, bytes where that is
+    /// `None`, and of `shape`, one dimension where that is `None`.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, Creation>,

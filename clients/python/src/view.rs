@@ -162,7 +162,7 @@ impl View {
 
 #[pymethods]
 impl View {
-    /// The bytes of the content, copied.
+    /// Returns the bytes of the content, copied.
     fn bytes(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.with_content(py, |content| new_bytes(py, content))
     }
@@ -193,8 +193,10 @@ impl View {
         slf.get().with_content(slf.py(), |content| Ok(content == other.bytes()))
     }
 
-    /// The object that was put: `bytes`, an array, or what was pickled, with its buffers where they
-    /// lie.
+    /// Returns the object that was put: `bytes`, an array, or what was pickled, with its buffers
+    /// where they lie. What another client has stored is `bytes`.
+    ///
+    /// A pickle runs code: load only what those who write to the server may run.
     fn load<'py>(slf: &Bound<'py, View>) -> PyResult<Bound<'py, PyAny>> {
         match &slf.get().block {
             Block::Bytes(_) => Ok(slf.get().bytes(slf.py())?.into_bound(slf.py())),
@@ -203,7 +205,10 @@ impl View {
         }
     }
 
-    /// The array that was put, not copied; of plain bytes one of `dtype` and `shape`.
+    /// Returns the array that was put, read-only and not copied.
+    ///
+    /// Of plain bytes it is one of `dtype`, bytes where that is `None`, and of `shape`. `TypeError`
+    /// is raised where an object of another type was put, or an array of another `dtype`.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, View>,
@@ -213,23 +218,28 @@ impl View {
         helpers(slf.py())?.getattr("numpy")?.call1((slf, dtype, shape))
     }
 
-    /// The Arrow object that was put, not copied; of plain bytes a `pyarrow.Buffer`.
+    /// Returns the Arrow object that was put, not copied: a `pyarrow.Tensor` of an array, and of
+    /// plain bytes a `pyarrow.Buffer`. `TypeError` is raised where another object was put.
     fn arrow<'py>(slf: &Bound<'py, View>) -> PyResult<Bound<'py, PyAny>> {
         helper(slf, "arrow")
     }
 
-    /// The tensor that was put, or one of the array that was put, over a private copy that may be
-    /// written.
+    /// Returns the tensor that was put, or one of the array that was put, over private memory that
+    /// may be written, as that of `writable`.
     fn torch<'py>(slf: &Bound<'py, View>) -> PyResult<Bound<'py, PyAny>> {
         helper(slf, "torch")
     }
 
-    /// The content as read-only memory.
+    /// Returns the content as read-only memory, with the type and shape of an array.
     fn memoryview<'py>(slf: &Bound<'py, View>) -> PyResult<Bound<'py, PyAny>> {
         Ok(pyo3::types::PyMemoryView::from(slf)?.into_any())
     }
 
-    /// Memory that this process may write, with the content in it; the value stays as it is.
+    /// Returns memory that this process may write, with the content in it; the value stays as it
+    /// is, and nobody else sees what is written.
+    ///
+    /// From 2 MiB up over `shm://` each page is copied when it is first written; less is copied
+    /// here.
     fn writable<'py>(slf: &Bound<'py, View>) -> PyResult<Bound<'py, PyAny>> {
         helper(slf, "writable")
     }

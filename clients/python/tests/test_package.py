@@ -1,5 +1,8 @@
 """The package as it is installed."""
 
+import collections.abc
+import importlib.util
+import inspect
 import os
 import pathlib
 import re
@@ -8,6 +11,8 @@ import subprocess
 import sys
 import venv
 
+import forebay
+import forebay.aio
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
@@ -45,10 +50,42 @@ def test_objects_are_measured_where_no_other_store_is_installed():
     assert titles == ["1", "10"] and output.stdout.count("forebay_shm") == 2
 
 
+ASYNCHRONOUS = ["aio", "aio.AsyncCache", "aio.AsyncDb", "aio.connect", "aio.open"]
+
+
+@pytest.mark.parametrize("name", [*forebay.__all__, *ASYNCHRONOUS])
+def test_public_names_have_docstrings(name):
+    found = forebay
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert found.__doc__
+    if isinstance(found, type) and not issubclass(found, Exception):
+        names = [member for member in dir(found) if not member.startswith("_")]
+        assert [member for member in names if not getattr(found, member).__doc__] == []
+
+
+def test_page_lists_all_methods_with_their_arguments():
+    page = (REPOSITORY / "docs/python.md").read_text()
+    for name in dir(forebay.Db):
+        method = getattr(forebay.Db, name)
+        is_mapping = hasattr(collections.abc.MutableMapping, name) and name != "get"
+        if not name.startswith("_") and callable(method) and not is_mapping:
+            assert f"\n{name}{written(method)}" in page
+
+
+def written(method):
+    """Returns the arguments of `method` but the first, as one writes them down."""
+    _, *parameters = inspect.signature(method).parameters.values()
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in parameters]
+    return str(inspect.Signature(bare))
+
+
 def blocks(page):
-    """Returns the code of Python in `page`, in order."""
+    """Returns the code of Python in `page`, in order, where the libraries of each are installed."""
     text = (REPOSITORY / page).read_text()
-    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    libraries = lambda block: re.findall(r"^(?:import|from) (\w+)", block, re.MULTILINE)
+    return [block for block in found if all(map(importlib.util.find_spec, libraries(block)))]
 
 
 @pytest.mark.parametrize("page", ["docs/python.md", "README.md"])

@@ -274,7 +274,7 @@ def test_lane_behaves_as_a_socket(db):
 
 def test_subscriptions_are_refused(db):
     with pytest.raises(forebay.UnsupportedError):
-        db.subscribe("channel")
+        db.call("SUBSCRIBE", "channel")
 
 
 def test_mosec_mixin_hands_on_without_a_copy(db, monkeypatch):

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from forebay import _native
 from forebay._cache import Cache
-from forebay._errors import ConnectionError, Error, UnsupportedError
+from forebay._errors import ConnectionError, Error
 from forebay._lock import Lock
 
 _MISSING = object()
@@ -33,6 +33,11 @@ class Db(_native.Client, MutableMapping):
 
     Threads share it. It is a mapping of keys to views, too. A forked child may use it, and
     connects by itself; pickled it is its URL.
+
+    Keys are text, which is UTF-8 in the store, or bytes. Times are numbers of seconds; `put`,
+    `mput`, `create` and `get_blocking` take a `datetime.timedelta`, too. Every method that asks the
+    server raises `ClosedError` after `close`, and `ConnectionError` or `TimeoutError` where the
+    server has gone or is silent: what was asked may have been done then or not.
     """
 
     # The process at whose end it is settled.
@@ -102,7 +107,9 @@ class Db(_native.Client, MutableMapping):
                 return
 
     def pop(self, key, default=_MISSING):
-        """Deletes `key` and returns the view of what it had."""
+        """Deletes `key` and returns the view of what it had; `default` where there is no such key,
+        or `KeyError` without one.
+        """
         view = self.take(key)
         if view is None:
             if default is _MISSING:
@@ -111,7 +118,9 @@ class Db(_native.Client, MutableMapping):
         return view
 
     def popitem(self) -> tuple[bytes, _native.View]:
-        """Deletes some key; returns it with the view of what it had."""
+        """Deletes some key; returns it with the view of what it had. `KeyError` where none is left,
+        `WrongTypeError` where the key holds no string.
+        """
         while (key := self.call(b"RANDOMKEY")) is not None:
             view = self.take(key)
             if view is not None:
@@ -138,7 +147,10 @@ class Db(_native.Client, MutableMapping):
         return default if view is None else view.load()
 
     def expire(self, key, ttl: float) -> bool:
-        """Has `key` live for `ttl` seconds from now; returns whether there is such a key."""
+        """Has `key` live for `ttl` seconds from now, a number; returns whether there is such a key.
+
+        It is deleted at once where that is 0 or less.
+        """
         return self.call(b"PEXPIRE", key, round(ttl * 1000)) == 1
 
     def persist(self, key) -> bool:
@@ -147,6 +159,8 @@ class Db(_native.Client, MutableMapping):
 
     def put_auto(self, value: Any, ttl: float = 600.0) -> bytes:
         """Puts `value` under a key of its own; returns that: 16 bytes, for one `take`.
+
+        It lives for `ttl` seconds if nobody takes it.
 
         It does not wait for the server, where that shares its memory. What the server refuses is
         raised by the next `put_auto`, `take`, `settle` or `close` of this thread.
@@ -158,12 +172,18 @@ class Db(_native.Client, MutableMapping):
         return key
 
     def hset(self, key, fields: Mapping[Any, Any]) -> int:
-        """Sets fields of the hash at `key`; returns how many are new."""
+        """Sets `fields`, a mapping of text, bytes or numbers to such, in the hash at `key`; returns
+        how many are new. `WrongTypeError` is raised where the key holds no hash.
+        """
         words = itertools.chain.from_iterable(fields.items())
         return self.call(b"HSET", key, *words)
 
     def incr(self, key, by: int = 1) -> int:
-        """Adds `by` to the number at `key`; returns the sum."""
+        """Adds the integer `by` to the one at `key`, 0 where there is none; returns the sum.
+
+        The number is one in decimal, as Redis has it: `put` pickles numbers, and what it has put is
+        refused by `ResponseError`, as are sums beyond 64 bits.
+        """
         return self.call(b"INCRBY", key, by)
 
     # What is made of them.
@@ -173,17 +193,22 @@ class Db(_native.Client, MutableMapping):
         return Pipeline(self, transaction)
 
     def lock(self, name: str | bytes, ttl: float = 30.0, timeout: float | None = None) -> Lock:
-        """Returns a lock of all who use `name`, for a `with` statement."""
+        """Returns a lock of all who use `name`, for a `with` statement.
+
+        It is lost `ttl` seconds after it was acquired. The statement raises `LockError` where it
+        was not free within `timeout` seconds; `None` waits for ever.
+        """
         return Lock(self, name, ttl, timeout)
 
     def cache(
         self, ttl: float, stale: float = 0.0, key: str | None = None
     ) -> Callable[[Callable[..., Any]], Cache]:
-        """Returns a decorator: the function's results are kept for `ttl` seconds."""
-        return lambda function: Cache(self, function, ttl, stale, key)
+        """Returns a decorator: the function's results are kept for `ttl` seconds, see `Cache`.
 
-    def subscribe(self, *channels):
-        raise UnsupportedError("subscriptions are not built: use db.redis() with a Redis server")
+        For `stale` seconds more a result is returned while one of those who ask for it makes a new
+        one. `key` is how the keys of the results begin; without it the function's name is.
+        """
+        return lambda function: Cache(self, function, ttl, stale, key)
 
     def redis(self, **options):
         """Returns a `redis.Redis` of this server; `options` are those of its constructor.
@@ -358,7 +383,8 @@ def connect(url: str, timeout: float | None = None) -> Db:
     """Returns the store at `url`: `shm:///path/to/socket`, `unix:///path/to/socket` or
     `redis://host:port/database`.
 
-    `timeout` is in seconds: calls give up on a server that is silent for longer.
+    `timeout` is in seconds: calls give up on a server that is silent for longer. `URLError` is
+    raised where it is no such URL, `ConnectionError` where no server answers.
     """
     return Db(url, timeout)
 

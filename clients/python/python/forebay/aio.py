@@ -42,18 +42,24 @@ class AsyncDb:
 
     @property
     def url(self):
+        """The URL that it was connected by."""
         return self.db.url
 
     @property
     def closed(self):
+        """Whether it was closed."""
         return self.db.closed
 
     async def take(self, key, timeout=0.0):
-        """Deletes `key` and returns what it had; waits for it until `timeout` is over."""
+        """As `forebay.Db.take`: deletes `key` and returns the view of what it had, and waits for it
+        for `timeout` seconds; `None` waits for ever.
+        """
         return await self._until(lambda: self.db.take(key), key, timeout)
 
     async def get_blocking(self, key, timeout=None):
-        """Returns the value of `key`, and waits for it until `timeout` is over."""
+        """As `forebay.Db.get_blocking`: returns the view of the value at `key`, and waits for it
+        for `timeout` seconds; `None` waits for ever.
+        """
         return await self._until(lambda: self.db.get(key), key, timeout)
 
     async def _until(self, attempt, key, timeout):
@@ -81,12 +87,14 @@ class AsyncDb:
         self._idle.append(waiter)
 
     def create(self, key, nbytes, **options):
-        """Returns memory to write the value of `key` to, for a `with` statement."""
+        """Returns memory to write the value of `key` to, for a `with` statement: see
+        `forebay.Db.create`. It is not awaited.
+        """
         return self.db.create(key, nbytes, **options)
 
     @contextlib.asynccontextmanager
     async def lock(self, name, ttl=30.0, timeout=None):
-        """Holds the lock `name` in an `async with` statement."""
+        """Holds the lock `name` in an `async with` statement: as `forebay.Db.lock`."""
         lock = Lock(self.db, name, ttl)
         end = None if timeout is None else time.monotonic() + timeout
         pause = _PAUSE_MIN
