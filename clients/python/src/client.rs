@@ -452,10 +452,11 @@ impl Client {
 
     /// Sends any command of Redis and returns its reply: `call("ZADD", "scores", 1.5, "ada")`.
     ///
-    /// Words are text, bytes or numbers. Bulk strings are `bytes`, status lines `str`, numbers
-    /// `int` or `float`, lists and sets `list`, maps `dict`, and nothing is `None`. `ResponseError`
-    /// is raised where the server refuses, and `UnsupportedError` for what connections that are
-    /// shared cannot be asked for, such as SUBSCRIBE and SELECT.
+    /// Words are text, bytes or numbers. Replies are those of RESP2: bulk strings are `bytes`,
+    /// status lines `str`, integers `int`, arrays `list`, and nothing is `None`; a score is
+    /// `bytes`, and a hash one list, of fields and values by turns. `ResponseError` is raised where
+    /// the server refuses, and `UnsupportedError` for what connections that are shared cannot be
+    /// asked for, such as SUBSCRIBE and SELECT.
     #[pyo3(signature = (*words))]
     fn call<'py>(&self, py: Python<'py>, words: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let words = words_of(words)?;
