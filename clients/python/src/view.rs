@@ -348,7 +348,10 @@ impl View {
 
     /// Pickles as a reference to the key and the place of the value, or as a copy where no other
     /// process could read it there.
-    fn __reduce__<'py>(slf: &Bound<'py, View>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reduce_ex__<'py>(
+        slf: &Bound<'py, View>,
+        protocol: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (py, view) = (slf.py(), slf.get());
         let state = view.state();
         let Some(value) = &state.value else { return Err(closed(py)) };
@@ -364,7 +367,7 @@ impl View {
                 let arguments = (url, origin.key.bind(py), offset, length);
                 Ok((helpers.getattr("reopen")?, arguments).into_pyobject(py)?.into_any())
             }
-            _ => helper(slf, "reduce_copy"),
+            _ => helpers.getattr("reduce_copy")?.call1((slf, protocol)),
         }
     }
 

@@ -1,9 +1,12 @@
 """Views: memory that stays as it is, and who may look at it."""
 
+import copy
 import ctypes
 import gc
 import io
+import multiprocessing
 import pickle
+import threading
 import weakref
 
 import forebay
@@ -263,9 +266,14 @@ def test_pickled_view_is_a_reference(db):
 def test_view_of_no_key_is_pickled_as_a_copy(db):
     for value in (b"small", numpy.arange(100_000.0)):
         db.put("key", value)
-        view = db.take("key")
-        again = pickle.loads(pickle.dumps(view, protocol=5))
-        assert numpy.array_equal(again.load(), value) and not again.is_pinned
+        for view in (db.take("key"), db.take(db.put_auto(value))):
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                again = pickle.loads(pickle.dumps(view, protocol=protocol))
+                assert numpy.array_equal(again.load(), value) and not again.is_pinned
+            assert numpy.array_equal(copy.deepcopy(view).load(), value)
+            queue = multiprocessing.SimpleQueue()
+            threading.Thread(target=queue.put, args=(view,)).start()
+            assert numpy.array_equal(queue.get().load(), value)
 
 
 def test_numpy_of_other_values(db):

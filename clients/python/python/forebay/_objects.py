@@ -171,10 +171,11 @@ def writable(view):
     return memory.cast(view.format, view.shape)
 
 
-def reduce_copy(view):
+def reduce_copy(view, protocol):
     """Returns how a view is pickled whose value no other process can find."""
     whole = view._stored()
-    return copied, (pickle.PickleBuffer(whole),)
+    # Queues and pipes of multiprocessing pickle by protocol 4, which knows no buffers.
+    return copied, (pickle.PickleBuffer(whole) if protocol >= 5 else whole,)
 
 
 def copied(stored):
