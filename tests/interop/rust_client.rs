@@ -358,6 +358,49 @@ fn taken_value_is_not_copied_and_its_memory_is_given_back_with_the_view() {
     assert!(client.exists(b"list").unwrap());
 }
 
+/// Also where this thread is known to take its own values, and the server is not woken for them.
+#[test]
+fn what_happened_to_a_posted_key_is_seen_by_who_posted_it() {
+    const KEY: &[u8] = b"key";
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [client, other] = [(); 2].map(|()| connect(&urls(&server, "")[0]));
+    let ask = |client: &Client, text: &str| {
+        let request: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
+        client.call(&request).unwrap_or_else(|error| panic!("{text}: {error}"))
+    };
+    let post = |value: &[u8]| client.post(KEY, value.to_vec(), &SetOptions::new()).unwrap();
+    let take = || client.take_once(KEY).unwrap().map(View::into_vec);
+    for (length, row) in [(400, 0), (400, 20), (50_000, 0), (50_000, 20)] {
+        let value = bytes(7, length);
+        let begin = || {
+            for _ in 0..row {
+                post(&value);
+                assert!(take().is_some_and(|taken| taken == value));
+            }
+            post(&value);
+        };
+        let gone = ["DEL key", "GETDEL key", "FLUSHALL", "RENAME key other", "PEXPIRE key 0"];
+        for text in gone {
+            begin();
+            ask(&client, text);
+            assert_eq!(take(), None, "{text}, {length} bytes after a row of {row}");
+            begin();
+            // Another's request may be executed before what this one has posted, and what that did
+            // is seen once this one has been answered.
+            ask(&client, "PING");
+            ask(&other, text);
+            assert_eq!(take(), None, "{text} by another, {length} bytes after a row of {row}");
+        }
+        begin();
+        ask(&client, "APPEND key more");
+        assert!(take().is_some_and(|taken| taken == [&value[..], b"more"].concat()));
+        begin();
+        client.put(KEY, b"new").unwrap();
+        assert!(take().is_some_and(|taken| taken == b"new"));
+        assert_eq!(take(), None, "it was taken");
+    }
+}
+
 #[test]
 fn key_is_waited_for_until_it_is_there_or_the_time_is_over() {
     let server = Server::start(Kind::Forebay);

@@ -424,9 +424,7 @@ impl Client {
             sys::memory_copy::copy(&mut upload, &value);
             return self.post_upload(key, upload, options);
         }
-        let words = options.words();
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let posted = self.with_connection(|connection| connection.post_value((key, &words), value));
+        let posted = self.with_connection(|connection| connection.post_value(key, value, options));
         match posted? {
             Ok(()) => Ok(()),
             Err(value) => self.set(key, &value, options).map(drop),
@@ -440,10 +438,8 @@ impl Client {
         upload: Upload,
         options: &SetOptions,
     ) -> Result<(), ClientError> {
-        let words = options.words();
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let posted =
-            self.with_connection(|connection| connection.post_upload(upload, (key, &words)));
+            self.with_connection(|connection| connection.post_upload(key, upload, options));
         match posted? {
             Ok(()) => Ok(()),
             Err(upload) => self.commit(key, upload, Mode::Adopt, options).map(drop),
@@ -453,6 +449,13 @@ impl Client {
     /// As [`Client::take`], for a key that nobody else takes or changes, such as one that
     /// [`Client::post`] was told: a value that the memory has is deleted without waiting for the
     /// server, and so is one that this thread has posted just before.
+    ///
+    /// A thread sees what it did itself to a key that it has posted, and that its time to live has
+    /// run out. What another client or thread did to the key may be missed until this thread has
+    /// read the reply to its post, or to a deletion by this method: it has the value then that
+    /// another has deleted, replaced or taken, and what another has put in its place is deleted
+    /// unseen. This method reads the replies that have come; every other call of this thread that
+    /// waits for the server reads those to all that was posted before.
     ///
     /// # Errors
     /// As [`Client::take`], also for what was posted before.

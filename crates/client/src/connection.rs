@@ -15,6 +15,7 @@ use crate::answers::accepted;
 use crate::error::{AttachError, ClientError};
 use crate::key_wait::limit;
 use crate::lane_connection::Lane;
+use crate::options::{SetOptions, set_request};
 use crate::own_takes::OwnTakes;
 use crate::posts::{Content, Posted, Posts};
 use crate::replies::Replies;
@@ -257,36 +258,37 @@ impl Connection {
         Ok(Ok(storing.finish(replies)?))
     }
 
-    /// Posts SET of `key` and `value` with its options `words`; returns false, with nothing sent,
-    /// where that is not to be.
+    /// Posts SET of `key` and `value` with `options`; returns the value, with nothing sent, where
+    /// that is not to be.
     ///
     /// # Errors
     /// When the connection fails, or the server has refused what was posted before.
     pub fn post_value(
         &mut self,
-        (key, words): (&[u8], &[&[u8]]),
+        key: &[u8],
         value: Vec<u8>,
+        options: &SetOptions,
     ) -> Result<Result<(), Vec<u8>>, ClientError> {
         if !self.may_post()? {
             return Ok(Err(value));
         }
-        let mut request: Vec<&[u8]> = vec![b"SET", key, &value];
-        request.extend_from_slice(words);
+        let (words, end) = (options.words(), end_of(options));
         let takes_it = self.own_takes.note_post(key);
-        self.post(&[&request], takes_it, false)?;
-        self.posts.add(Content::Value { key: key.to_vec(), value: Some(value) }, 1);
+        self.post(&[&set_request(key, &value, &words)], takes_it, false)?;
+        self.posts.add(Content::Value { key: key.to_vec(), value: Some(value), end }, 1);
         Ok(Ok(()))
     }
 
-    /// Posts what makes `upload` the value of `key`, where it lies, with SET's options `words`;
-    /// returns the upload, with nothing sent, where that is not to be.
+    /// Posts what makes `upload` the value of `key`, where it lies, with `options`; returns the
+    /// upload, with nothing sent, where that is not to be.
     ///
     /// # Errors
     /// As [`Connection::post_value`].
     pub fn post_upload(
         &mut self,
+        key: &[u8],
         upload: Upload,
-        (key, words): (&[u8], &[&[u8]]),
+        options: &SetOptions,
     ) -> Result<Result<(), Upload>, ClientError> {
         let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
         if !is_own || !self.may_post()? {
@@ -297,11 +299,13 @@ impl Connection {
         let takes_it = self.ahead.is_some();
         let untaken = self.own_takes.untaken_count();
         let storing = upload.store(Mode::Adopt, self.ahead.map(|ahead| (ahead, untaken)));
-        let requests = storing.requests(key, words);
+        let (words, end) = (options.words(), end_of(options));
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let requests = storing.requests(key, &words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         self.post(&requests, takes_it, storing.is_urgent())?;
         let reply_count = requests.len();
-        self.posts.add(Content::Upload { key: key.to_vec(), storing }, reply_count);
+        self.posts.add(Content::Upload { key: key.to_vec(), storing, end }, reply_count);
         Ok(Ok(()))
     }
 
@@ -335,12 +339,14 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes the value of `key` that this connection has posted and whose reply it has not read;
-    /// one in upload memory is read where it was written.
+    /// Takes the value of `key` that this connection has posted and whose reply has not come; one
+    /// in upload memory is read where it was written. What is answered is the server's, and
+    /// somebody may have changed it since.
     ///
     /// # Errors
     /// As [`Connection::post_value`].
     pub fn take_posted(&mut self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        while self.settle_one(false)? {}
         self.posts.check()?;
         loop {
             match self.posts.take(key) {
@@ -520,6 +526,11 @@ fn connect(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
         }
     }
     Err(failure)
+}
+
+/// Returns from when on what is put now with `options` may have run out, by the monotonic clock.
+fn end_of(options: &SetOptions) -> Option<Duration> {
+    options.lifetime().map(|lifetime| sys::clock::monotonic() + lifetime)
 }
 
 fn ended() -> ClientError {

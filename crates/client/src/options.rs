@@ -74,6 +74,21 @@ impl SetOptions {
         SetOptions { condition: Condition::Equal(value.to_vec()), ..self }
     }
 
+    /// Returns how long what is put now is there in any case, if nobody deletes it; `None` where
+    /// that is without an end.
+    pub(crate) fn lifetime(&self) -> Option<Duration> {
+        match self.lifetime {
+            Lifetime::Endless => None,
+            Lifetime::Milliseconds(number) => Some(Duration::from_millis(number)),
+            Lifetime::UntilMs(end) => {
+                let now = u64::try_from(sys::clock::realtime().0).unwrap_or(0);
+                Some(Duration::from_millis(end.saturating_sub(now)))
+            }
+            // That of what was there before, which only the server knows.
+            Lifetime::Kept => Some(Duration::ZERO),
+        }
+    }
+
     /// Returns the words of a request that follow the value.
     pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let mut words = Vec::new();

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use resp::Value as Reply;
 
@@ -20,7 +21,7 @@ use crate::value_view::View;
 pub struct Posts {
     /// Those that are not answered yet, in their order.
     open: VecDeque<Post>,
-    /// How many posts all connections of the client have open.
+    /// How many posts all connections of the client have open, or have failed and not told of.
     count: Arc<AtomicUsize>,
     /// Why the first has failed of those that did and were not told of yet.
     failure: Option<ClientError>,
@@ -37,7 +38,8 @@ pub struct Post {
 pub enum Posted {
     /// What it holds.
     Value(View),
-    /// That only the server knows what it holds, as this connection has deleted it.
+    /// That only the server knows what it holds, as this connection has deleted it, or its time may
+    /// have run out.
     Unknown,
     Nothing,
 }
@@ -45,9 +47,10 @@ pub enum Posted {
 /// What was posted.
 pub enum Content {
     /// A value that was sent; kept as long as the same connection may take it before it is stored.
-    Value { key: Vec<u8>, value: Option<Vec<u8>> },
+    /// It may have run out from `end` on, by the monotonic clock.
+    Value { key: Vec<u8>, value: Option<Vec<u8>>, end: Option<Duration> },
     /// A value in upload memory.
-    Upload { key: Vec<u8>, storing: Storing },
+    Upload { key: Vec<u8>, storing: Storing, end: Option<Duration> },
     /// The deletion of a key, and the buffers that are asked for along with it.
     Deletion { key: Vec<u8>, asked: Option<Asked> },
 }
@@ -77,9 +80,10 @@ impl Posts {
             return;
         }
         let post = self.open.pop_front().expect("it was looked at");
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        if let Err(error) = post.finished() {
-            self.failure.get_or_insert(error);
+        match post.finished() {
+            // It counts until it is told of, as whoever has nothing open asks for no failure.
+            Err(error) if self.failure.is_none() => self.failure = Some(error),
+            Ok(()) | Err(_) => drop(self.count.fetch_sub(1, Ordering::Relaxed)),
         }
     }
 
@@ -95,6 +99,9 @@ impl Posts {
     pub fn take(&mut self, key: &[u8]) -> Posted {
         let latest = self.open.iter_mut().rev().find(|post| post.content.key() == key);
         match latest.map(|post| &mut post.content) {
+            Some(
+                Content::Value { end: Some(end), .. } | Content::Upload { end: Some(end), .. },
+            ) if sys::clock::monotonic() >= *end => Posted::Unknown,
             Some(Content::Value { value, .. }) => {
                 value.take().map_or(Posted::Unknown, |value| Posted::Value(View::from(value)))
             }
@@ -109,7 +116,9 @@ impl Posts {
     /// # Errors
     /// What the server said of it.
     pub fn check(&mut self) -> Result<(), ClientError> {
-        self.failure.take().map_or(Ok(()), Err)
+        let Some(failure) = self.failure.take() else { return Ok(()) };
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Err(failure)
     }
 }
 
@@ -125,7 +134,8 @@ impl Content {
 
 impl Drop for Posts {
     fn drop(&mut self) {
-        self.count.fetch_sub(self.open.len(), Ordering::Relaxed);
+        let count = self.open.len() + usize::from(self.failure.is_some());
+        self.count.fetch_sub(count, Ordering::Relaxed);
     }
 }
 
@@ -153,7 +163,7 @@ mod tests {
     use super::*;
 
     fn value(key: &[u8]) -> Content {
-        Content::Value { key: key.to_vec(), value: Some(b"value".to_vec()) }
+        Content::Value { key: key.to_vec(), value: Some(b"value".to_vec()), end: None }
     }
 
     #[test]
@@ -169,8 +179,9 @@ mod tests {
         assert!(matches!(posts.take(b"a"), Posted::Unknown), "it was deleted");
         assert!(matches!(posts.take(b"b"), Posted::Nothing), "it was answered");
         posts.answer(Reply::Integer(0));
-        assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 1), "one is not told of");
         let told = posts.check().expect_err("the first was refused");
+        assert_eq!(count.load(Ordering::Relaxed), 0);
         assert_eq!(told.code(), Some("OOM"));
         assert!(posts.check().is_ok() && matches!(posts.take(b"a"), Posted::Nothing));
     }
@@ -185,5 +196,16 @@ mod tests {
         assert!(matches!(posts.take(b"a"), Posted::Unknown));
         drop(posts);
         assert_eq!(count.load(Ordering::Relaxed), 0, "who is gone has nothing open");
+    }
+
+    #[test]
+    fn value_is_not_taken_once_its_time_may_have_run_out() {
+        let (now, later) = (sys::clock::monotonic(), Duration::from_secs(3600));
+        for (end, is_there) in [(Some(now), false), (Some(now + later), true), (None, true)] {
+            let mut posts = Posts::new(&Arc::default());
+            let value = Some(b"value".to_vec());
+            posts.add(Content::Value { key: b"a".to_vec(), value, end }, 1);
+            assert_eq!(matches!(posts.take(b"a"), Posted::Value(_)), is_there, "{end:?}");
+        }
     }
 }

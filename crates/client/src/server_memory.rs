@@ -35,7 +35,8 @@ const LANE_SESSIONS_MAX: u32 = 2;
 pub struct ServerMemory {
     pub address: Address,
     pub timeout: Option<Duration>,
-    /// How many requests the client's connections have posted and have no replies to.
+    /// How many requests the client's connections have posted and have no replies to, or have to
+    /// tell of that they failed.
     pub post_count: Arc<AtomicUsize>,
     /// The process whose the sessions and connections are.
     generation: Generation,
