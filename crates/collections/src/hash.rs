@@ -95,8 +95,7 @@ impl Hash {
         self.view_at(NO_TIME)
     }
 
-    /// Returns what a walk leads through, unless the hash is compact: the fields and values, which
-    /// may have got times since it has begun.
+    /// Returns what a walk leads through, unless the hash is compact.
     pub(crate) fn walked(&mut self) -> Option<&mut dyn Walked> {
         match &mut self.body {
             Body::Small(_) => None,

@@ -12,7 +12,7 @@ use base::step_counters::{self, CountedStep};
 
 use crate::chunked::Chunked;
 use crate::heap_bytes;
-use crate::walk::{Keeper, WalkPlace, Walked, put_part};
+use crate::walk::{Keeper, WalkPlace, Walked, put_part, put_time};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -186,17 +186,54 @@ impl<E: Entries> Table<E> {
 
     #[cold]
     fn keep_bucket_of(&mut self, hash: u32) {
+        let has_times = self.keeper().is_some_and(|keeper| keeper.has_times);
+        self.keep_bucket_with(hash, put_entry(has_times));
+    }
+
+    /// Gives the walk that goes on the bucket of `hash`, where it does not have it; `put` appends
+    /// the parts of an entry.
+    pub fn keep_bucket_with(&mut self, hash: u32, put: impl Fn(&E, usize, &mut Vec<u8>)) {
         let mut walk = self.walk.0.take().expect("the caller has looked");
         let count = walk.buckets.bucket_count() as usize;
         let bucket = bucket_of(hash, count);
         if walk.buckets.take(bucket as u64) {
-            walk.keeper.keep_parts(|out| self.put_bucket(bucket, count, out));
+            walk.keeper.keep_parts(|out| self.put_bucket((bucket, count), out, &put));
         }
         self.walk.0 = Some(walk);
     }
 
-    /// Appends the parts of the entries that would be in `bucket` if there were `count` of them.
-    fn put_bucket(&self, bucket: usize, count: usize, out: &mut Vec<u8>) {
+    /// As [`Walked::step`]; `put` appends the parts of an entry.
+    pub fn step_with(
+        &mut self,
+        is_due: &mut dyn FnMut() -> bool,
+        out: &mut Vec<u8>,
+        put: impl Fn(&E, usize, &mut Vec<u8>),
+    ) -> bool {
+        let Some(mut walk) = self.walk.0.take() else { return true };
+        let count = walk.buckets.bucket_count() as usize;
+        while let Some(bucket) = walk.buckets.advance() {
+            if bucket.is_multiple_of(AHEAD as u64) {
+                self.load_ahead(bucket as usize);
+            }
+            if walk.buckets.take(bucket) {
+                self.put_bucket((bucket as usize, count), out, &put);
+            }
+            if is_due() {
+                self.walk.0 = Some(walk);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Appends the parts of the entries that would be in `bucket` if there were `count` of them, as
+    /// `put` does for one.
+    fn put_bucket(
+        &self,
+        (bucket, count): (usize, usize),
+        out: &mut Vec<u8>,
+        put: &impl Fn(&E, usize, &mut Vec<u8>),
+    ) {
         // What the hashes of these entries have in common: their lowest bits.
         let half = 1 << count.ilog2();
         let step = if bucket >= half || bucket + half < count { 2 * half } else { half };
@@ -206,7 +243,7 @@ impl<E: Entries> Table<E> {
             while position != NONE {
                 let (hash, next) = self.entries.link(position as usize);
                 if hash as usize & (step - 1) == bucket {
-                    self.entries.put_parts(position as usize, out);
+                    put(&self.entries, position as usize, out);
                 }
                 position = next;
             }
@@ -296,35 +333,23 @@ impl<E: Entries> Walked for Table<E> {
     }
 
     fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
-        let Some(mut walk) = self.walk.0.take() else { return true };
-        let count = walk.buckets.bucket_count() as usize;
-        while let Some(bucket) = walk.buckets.advance() {
-            if bucket.is_multiple_of(AHEAD as u64) {
-                self.load_ahead(bucket as usize);
-            }
-            if walk.buckets.take(bucket) {
-                self.put_bucket(bucket as usize, count, out);
-            }
-            if is_due() {
-                self.walk.0 = Some(walk);
-                return false;
-            }
-        }
-        true
-    }
-
-    fn keep_rest(&mut self) {
-        let Some(keeper) = self.keeper().map(Arc::clone) else { return };
-        keeper.keep_parts(|out| {
-            let is_done = self.step(&mut || false, out);
-            assert!(is_done, "nothing ends it before");
-        });
-        self.end();
-        keeper.kept().is_whole = true;
+        let has_times = self.keeper().is_some_and(|keeper| keeper.has_times);
+        self.step_with(is_due, out, put_entry(has_times))
     }
 
     fn end(&mut self) {
         self.walk.0 = None;
+    }
+}
+
+/// Returns what appends the parts of an entry; where the walk `has_times`, those of one without a
+/// time.
+fn put_entry<E: Entries>(has_times: bool) -> impl Fn(&E, usize, &mut Vec<u8>) {
+    move |entries, position, out| {
+        if has_times {
+            put_time(None, out);
+        }
+        entries.put_parts(position, out);
     }
 }
 

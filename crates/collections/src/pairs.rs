@@ -113,6 +113,11 @@ impl Pairs {
         }
     }
 
+    /// Returns the field at `position`.
+    pub fn field(&self, position: usize) -> &[u8] {
+        parts(self.content(position)).0
+    }
+
     /// Makes `value` the value at `position` where the pair stays in its lane; says whether it
     /// does. One that becomes shorter does while little is unused.
     fn replace_value(&mut self, position: usize, value: &[u8]) -> bool {

@@ -11,12 +11,15 @@
 //! the identity that the entries of a listpack build on, 16 bytes, comes before that. What a stream
 //! has beside its entries, as groups, is none of the walk's.
 //!
-//! *Not here*: hashes with fields that expire, through which nobody walks.
+//! Where fields of a hash expire at the begin, the time of each comes before it, 8 bytes, or none
+//! where it has no time. A time that changes gives the bucket of its field, as a value does.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use base::UnixMs;
 
 use crate::collection::{Collection, CollectionView};
 
@@ -29,6 +32,11 @@ pub enum WalkKind {
     Set,
     /// Fields, each with its value, in any order.
     Hash,
+    /// Fields, each with its time, if it has one, and its value, in any order.
+    TimedHash {
+        /// The first of the times.
+        first: UnixMs,
+    },
     /// Members, each with its score, in any order.
     SortedSet,
     /// Identities, each with a listpack of entries, in order.
@@ -49,6 +57,9 @@ pub struct Walk {
 pub(crate) struct Keeper {
     kept: Mutex<Kept>,
     growth: KeptGrowth,
+    /// Whether the time of each field is given, too: the hash may have lost its last one since, or
+    /// got its first.
+    pub has_times: bool,
 }
 
 /// What changes gave to a walk.
@@ -80,7 +91,15 @@ pub(crate) trait Walked {
     fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool;
 
     /// Gives the walk that goes on, if one does, all that it does not have yet.
-    fn keep_rest(&mut self);
+    fn keep_rest(&mut self) {
+        let Some(keeper) = self.keeper().map(Arc::clone) else { return };
+        keeper.keep_parts(|out| {
+            let is_done = self.step(&mut || false, out);
+            assert!(is_done, "nothing ends it before");
+        });
+        self.end();
+        keeper.kept().is_whole = true;
+    }
 
     /// Ends the walk.
     fn end(&mut self);
@@ -114,7 +133,8 @@ impl Collection {
     /// # Panics
     /// When [`CollectionView::walk_form`] returns none.
     pub fn begin_walk(&mut self, growth: KeptGrowth) -> Walk {
-        let keeper = Arc::new(Keeper { kept: Mutex::default(), growth });
+        let has_times = self.next_expiry().is_some();
+        let keeper = Arc::new(Keeper { kept: Mutex::default(), growth, has_times });
         let walked = self.walked().expect("the caller has asked for its form");
         let memory_bytes = walked.begin(Arc::clone(&keeper));
         Walk { keeper, memory_bytes }
@@ -151,15 +171,18 @@ impl Collection {
 }
 
 impl CollectionView<'_> {
-    /// Returns what a walk would give and of how many fields, members or listpacks; none where
-    /// nobody can walk: through what is compact, and through a hash with fields that expire.
+    /// Returns what a walk would give and of how many fields, members or listpacks; none of what is
+    /// compact, through which nobody can walk.
     pub fn walk_form(self) -> Option<(WalkKind, usize)> {
         match self {
             _ if self.compact().is_some() => None,
             CollectionView::List(list) => Some((WalkKind::List, list.packs().len())),
             CollectionView::Set(set) => Some((WalkKind::Set, set.len())),
-            CollectionView::Hash(hash) if hash.is_timed() => None,
-            CollectionView::Hash(hash) => Some((WalkKind::Hash, hash.len())),
+            CollectionView::Hash(hash) if hash.is_small() => None,
+            CollectionView::Hash(hash) => {
+                let timed = hash.next_expiry().map(|first| WalkKind::TimedHash { first });
+                Some((timed.unwrap_or(WalkKind::Hash), hash.len()))
+            }
             CollectionView::SortedSet(set) => Some((WalkKind::SortedSet, set.len())),
             CollectionView::Stream(stream) => Some((WalkKind::Stream, stream.log().node_count())),
         }
@@ -282,6 +305,21 @@ pub(crate) fn put_part(part: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(part.len()).expect("a part is at most ELEMENT_BYTES_MAX");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(part);
+}
+
+/// Appends the time of a field to `out`, where it has one, as a part.
+pub(crate) fn put_time(time: Option<UnixMs>, out: &mut Vec<u8>) {
+    let bytes = time.map(|time| time.0.to_le_bytes());
+    put_part(bytes.as_ref().map_or(&[], |bytes| bytes), out);
+}
+
+/// Returns the time of a field that `part` is, if it has one.
+///
+/// # Panics
+/// When it is another part.
+pub fn time_of_part(part: &[u8]) -> Option<UnixMs> {
+    let bytes = || part.try_into().expect("a time is a word");
+    (!part.is_empty()).then(|| UnixMs(i64::from_le_bytes(bytes())))
 }
 
 /// Returns the parts that `bytes` are, which a walk has given.

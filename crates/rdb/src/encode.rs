@@ -1,6 +1,7 @@
 //! Values to bytes: a collection is written as it is stored, so that one which is compact stays so,
 //! unless the version of the format has no such block: then it is written part by part.
 
+use base::UnixMs;
 use collections::{
     CollectionView, Compact, Direction, Element, HashView, ListView, Listpack, SetView,
     SortedSetView,
@@ -162,20 +163,25 @@ fn put_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
 ///
 /// Source: Redis 7.4, `rdbSaveObject`.
 fn put_timed_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
-    let first = hash.next_expiry().expect("a field of it expires").0;
+    let first = hash.next_expiry().expect("a field of it expires");
     if let Some(pack) = hash.is_small().then(|| pack_with_times(hash)).flatten() {
         writer.kind(kind::HASH_LISTPACK_EX);
-        writer.out.extend_from_slice(&first.to_le_bytes());
+        writer.out.extend_from_slice(&first.0.to_le_bytes());
         return writer.text(pack.bytes());
     }
     writer.kind(kind::HASH_METADATA);
-    writer.out.extend_from_slice(&first.to_le_bytes());
+    writer.out.extend_from_slice(&first.0.to_le_bytes());
     writer.length(hash.len());
     hash.for_each_timed(|field, value, time| {
-        writer.length(time.map_or(0, |time| (time.0 - first) as usize + 1));
+        put_field_time(time, first, writer);
         put_element(field, writer);
         put_element(value, writer);
     });
+}
+
+/// Writes `time` as that of a field of a hash whose `first` one this is or comes before.
+pub(crate) fn put_field_time(time: Option<UnixMs>, first: UnixMs, writer: &mut Writer<'_>) {
+    writer.length(time.map_or(0, |time| (time.0 - first.0) as usize + 1));
 }
 
 /// Returns field, value, time, field, value, time in the order of the times; 0 where there is none.

@@ -5,15 +5,19 @@
 //! fields that have expired by then absent from what it finds. They count in its length until they
 //! are removed, as in Redis.
 
+use std::sync::Arc;
+
 use base::{SecretHasher, UnixMs};
 
 use super::{Body, Hash, HashView};
 use crate::compact_limits::{Limits, ListLimit, Rules};
 use crate::element::Element;
 use crate::growth::sorted_set_growth_bound;
+use crate::hash_table::Entries;
 use crate::heap_bytes;
+use crate::pairs::{PairTable, Pairs};
 use crate::sorted_set::{Direction, SortedSet};
-use crate::walk::Walked;
+use crate::walk::{Keeper, Walked, put_time};
 
 /// The latest time that a field may have, in milliseconds: what a double tells exactly, and a
 /// payload of Redis has room for.
@@ -69,26 +73,41 @@ fn frame_bytes(key_bytes: usize) -> u64 {
 impl TimedHash {
     /// Returns how the times are stored.
     fn rules(&self) -> Rules {
-        let limits = Limits {
-            list: ListLimit(0),
-            hash_entries: 0,
-            hash_value_bytes: 0,
-            set_integers: 0,
-            set_entries: 0,
-            set_value_bytes: 0,
-            sorted_set_entries: TIMES_IN_PACK_MAX,
-            sorted_set_value_bytes: 64,
-            ..Limits::default()
-        };
-        Rules { limits, hasher: self.hasher }
+        rules_of_times(self.hasher)
     }
 
     fn time_of(&self, field: &[u8]) -> Option<UnixMs> {
-        self.times.view().score(field, &self.rules()).map(time_of_score)
+        time_in(&self.times, field, &self.rules())
     }
 
+    /// Returns what a walk leads through: the fields alone, where it has begun before any of them
+    /// had a time.
     pub fn walked(&mut self) -> Option<&mut dyn Walked> {
-        self.fields.walked()
+        let fields = self.fields.walked()?;
+        match fields.keeper().is_none_or(|keeper| keeper.has_times) {
+            true => Some(self),
+            false => self.fields.walked(),
+        }
+    }
+
+    /// Returns the fields and the times, to change those of `field`: a walk that gives times has
+    /// its bucket by then, as the table of the fields alone does not know them.
+    fn changing(&mut self, field: &[u8]) -> (&mut Hash, &mut SortedSet) {
+        if let Body::Large(table) = &mut self.fields.body
+            && table.keeper().is_some_and(|keeper| keeper.has_times)
+        {
+            let hash = self.hasher.hash(field) as u32;
+            table.keep_bucket_with(hash, put_timed(&self.times, self.hasher));
+        }
+        (&mut self.fields, &mut self.times)
+    }
+
+    /// Returns the table of the fields, and the times.
+    fn table(&mut self) -> (&mut PairTable, &SortedSet) {
+        match &mut self.fields.body {
+            Body::Large(table) => (table, &self.times),
+            Body::Small(_) | Body::Timed(_) => unreachable!("nobody walks through what is compact"),
+        }
     }
 
     pub fn memory_bytes(&self) -> u64 {
@@ -113,6 +132,58 @@ impl TimedHash {
     pub fn prepare<'e>(&mut self, parts: impl Iterator<Item = &'e [u8]>, rules: &Rules) {
         self.fields.prepare(parts, rules);
     }
+}
+
+impl Walked for TimedHash {
+    fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
+        self.table().0.begin(keeper)
+    }
+
+    fn keeper(&self) -> Option<&Arc<Keeper>> {
+        match &self.fields.body {
+            Body::Large(table) => table.keeper(),
+            Body::Small(_) | Body::Timed(_) => None,
+        }
+    }
+
+    fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool {
+        let hasher = self.hasher;
+        let (table, times) = self.table();
+        table.step_with(is_due, out, put_timed(times, hasher))
+    }
+
+    fn end(&mut self) {
+        self.table().0.end();
+    }
+}
+
+/// Returns what appends the parts of a field that has its time among `times`, if it has one.
+fn put_timed(times: &SortedSet, hasher: SecretHasher) -> impl Fn(&Pairs, usize, &mut Vec<u8>) {
+    let rules = rules_of_times(hasher);
+    move |pairs, position, out| {
+        put_time(time_in(times, pairs.field(position), &rules), out);
+        pairs.put_parts(position, out);
+    }
+}
+
+/// Returns how times are stored.
+fn rules_of_times(hasher: SecretHasher) -> Rules {
+    let limits = Limits {
+        list: ListLimit(0),
+        hash_entries: 0,
+        hash_value_bytes: 0,
+        set_integers: 0,
+        set_entries: 0,
+        set_value_bytes: 0,
+        sorted_set_entries: TIMES_IN_PACK_MAX,
+        sorted_set_value_bytes: 64,
+        ..Limits::default()
+    };
+    Rules { limits, hasher }
+}
+
+fn time_in(times: &SortedSet, field: &[u8], rules: &Rules) -> Option<UnixMs> {
+    times.view().score(field, rules).map(time_of_score)
 }
 
 /// The fields' times. A hash is timed while any of its fields has one.
@@ -142,13 +213,14 @@ impl Hash {
         self.make_timed(rules);
         let Body::Timed(timed) = &mut self.body else { unreachable!("it was made so") };
         let times_rules = timed.rules();
-        timed.times.insert(field, at as f64, &times_rules).map(time_of_score)
+        let (_, times) = timed.changing(field);
+        times.insert(field, at as f64, &times_rules).map(time_of_score)
     }
 
     /// As [`Hash::set`], and the field keeps the time that it has.
     pub fn set_keeping_time(&mut self, field: &[u8], value: &[u8], rules: &Rules) -> bool {
         match &mut self.body {
-            Body::Timed(timed) => timed.fields.set(field, value, rules),
+            Body::Timed(timed) => timed.changing(field).0.set(field, value, rules),
             _ => self.set(field, value, rules),
         }
     }
@@ -201,7 +273,7 @@ impl Hash {
     #[cold]
     pub(super) fn remove_timed(&mut self, field: &[u8], rules: &Rules) -> bool {
         let Body::Timed(timed) = &mut self.body else { unreachable!("the caller looked") };
-        let was_there = timed.fields.remove(field, rules);
+        let was_there = timed.changing(field).0.remove(field, rules);
         if was_there {
             self.forget_time(field);
         }
@@ -212,7 +284,8 @@ impl Hash {
     fn forget_time(&mut self, field: &[u8]) -> Option<UnixMs> {
         let Body::Timed(timed) = &mut self.body else { return None };
         let rules = timed.rules();
-        let old = timed.times.remove(field, &rules).map(time_of_score);
+        let (_, times) = timed.changing(field);
+        let old = times.remove(field, &rules).map(time_of_score);
         if timed.times.is_empty() {
             let fields = std::mem::take(&mut timed.fields);
             *self = fields;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arena::Cost;
 use base::prng::Prng;
 use collections::{
-    Direction, End, Group, Limits, ListLimit, Place, Stream, StreamId, Trim, TrimBounds,
+    Direction, End, Group, Hash, Limits, ListLimit, Place, Rules, Stream, StreamId, Trim,
+    TrimBounds, walk_parts,
 };
 use rdb::Version;
 use rdb::file::{EntryEncoder, FileForm, FileReader, FileWriter, Item};
@@ -14,8 +15,8 @@ use rdb::file::{EntryEncoder, FileForm, FileReader, FileWriter, Item};
 use super::*;
 use crate::eviction::Victims;
 use crate::{
-    Access, DatasetDigest, LastUse, Snapshot, SnapshotBatch, SnapshotContent, SnapshotEnd,
-    SnapshotOptions, WhenAbsent, WriteView,
+    Access, DatasetDigest, FieldTime, LastUse, Snapshot, SnapshotBatch, SnapshotContent,
+    SnapshotEnd, SnapshotOptions, TimeCondition, WhenAbsent, WriteView,
 };
 
 const OPTIONS: SnapshotOptions = SnapshotOptions {
@@ -224,15 +225,13 @@ fn change_large(keyspace: &Keyspace, random: &mut Prng) {
             (_, 3) => drop(view.copy_to(key, other, database)),
             (_, 4) => drop(view.set_expiry(key, later(random.below(9) as i64))),
             (_, 5) => view.set(key, b"a string", crate::Expiry::Clear).unwrap(),
-            (0, 6..26) => {
+            (0, 6..20) => {
                 let value = texts[0].as_bytes();
                 let _ = view.set_fields(key, words().flat_map(|word| [word, value]));
             }
-            (0, 26) if random.one_in(3) => {
-                // Seldom and for one field, so that most of the hashes have no times at the cut.
-                let time = crate::FieldTime::At(later(random.below(300) as i64));
-                let pair = [texts[0].as_bytes(), b"v"];
-                let _ = view.set_timed_fields(key, pair.into_iter(), time);
+            // Of one of the two names seldom, so that there are hashes without times at the cut.
+            (0, 20..30) if first == 0 || random.one_in(20) => {
+                change_field_times(view, key, random, &texts);
             }
             (0, _) => drop(view.change_fields(key, "HDEL", words(), words(), |hash, rules| {
                 let gone = words().filter(|word| hash.remove(word, rules)).count();
@@ -260,6 +259,53 @@ fn change_large(keyspace: &Keyspace, random: &mut Prng) {
             _ => drop(view.remove_scored(key, words())),
         }
     });
+}
+
+/// Makes a change of the fields `texts` of the hash at `key`, or of their times, that is drawn from
+/// `random`.
+fn change_field_times(
+    view: &mut WriteView<'_>,
+    key: &Key<'_>,
+    random: &mut Prng,
+    texts: &[String],
+) {
+    let all = |hash: &mut Hash, _: &Rules| {
+        let mut names = Vec::new();
+        hash.view().for_each(|field, _| names.push(field.to_vec()));
+        (names, false)
+    };
+    let none = std::iter::empty::<&[u8]>;
+    // What finds another type is refused, and changes nothing.
+    let Ok(Some(mut names)) = view.change_fields(key, "HDEL", none(), none(), all) else { return };
+    if !random.one_in(8) {
+        // Few of those that are there, and others.
+        names.sort();
+        let first = random.below(names.len() as u64) as usize;
+        names = names.into_iter().skip(first).take(1 + random.below(9) as usize).collect();
+        names.extend(texts.iter().take(2).map(|text| text.clone().into_bytes()));
+    }
+    let words = || names.iter().map(Vec::as_slice);
+    let pairs = || words().flat_map(|word| [word, b"7"]);
+    // Some of the times have come: the next change that names such a field removes it first.
+    let at = later(random.below(300) as i64 - 30);
+    let condition =
+        random.pick(&[TimeCondition::Always, TimeCondition::Later, TimeCondition::Present]);
+    match random.below(16) {
+        0..5 => drop(view.set_field_times(key, at, condition, words())),
+        5 => drop(view.set_field_times(key, later(-1), TimeCondition::Always, words().take(3))),
+        6..9 => drop(view.set_timed_fields(key, pairs(), FieldTime::At(at))),
+        9 => drop(view.set_timed_fields(key, pairs(), FieldTime::Keep)),
+        10 => drop(view.set_past_fields(key, words().take(3))),
+        11 => drop(view.update_number(key, &names[0], |_| Ok::<_, ()>(at.0))),
+        12 => drop(view.set_fields(key, pairs())),
+        _ => drop(view.change_fields(key, "HPERSIST", words(), words(), |hash, rules| {
+            let is_there = |name: &&[u8]| hash.view().get(name, rules).is_some();
+            let there: Vec<&[u8]> = words().filter(is_there).collect();
+            let had_time = |name: &&&[u8]| hash.set_time(name, None, rules).is_some();
+            let count = there.iter().filter(had_time).count();
+            (count, count > 0)
+        })),
+    }
 }
 
 /// Makes a change of the stream at `key` that a number below 40 chooses, some at entry `at`.
@@ -376,6 +422,47 @@ fn large_collections_are_those_of_the_cut() {
 }
 
 #[test]
+fn times_of_fields_are_those_of_the_cut() {
+    for seed in 0..40 {
+        let fixture = Fixture::with_segments(1 << 16, 4096);
+        let keyspace = &fixture.keyspace;
+        keyspace.set_collection_limits(Limits { hash_entries: 8, ..Limits::default() });
+        let mut random = Prng::new(seed);
+        let names: Vec<String> = (0..200).map(|number| format!("field {number}")).collect();
+        let words = || names.iter().map(String::as_bytes);
+        let pairs = || words().flat_map(|word| [word, b"v"]);
+        fixture.write("hash", NOW, |view, key| view.set_fields(key, pairs())).unwrap();
+        // All of them expire, or few, or none before the snapshot has begun.
+        for _ in 0..random.pick(&[0, 1, 9, 150]) {
+            let name = random.below(200);
+            let (at, always) = (later(random.below(300) as i64), TimeCondition::Always);
+            let field = std::iter::once(names[name as usize].as_bytes());
+            let set = |view: &mut WriteView<'_>, key: &Key<'_>| {
+                view.set_field_times(key, at, always, field)
+            };
+            fixture.write("hash", NOW, set).unwrap();
+        }
+        let expected = Access::free(keyspace).digest();
+        let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        let mut file = File::begin();
+        take_rest(snapshot, &mut file, || {
+            if random.one_in(3) {
+                fixture.write("hash", NOW, |view, key| {
+                    change_field_times(view, key, &mut random, &names[..2]);
+                });
+            }
+            if random.one_in(60) {
+                let at = later(random.below(100) as i64);
+                for shard in keyspace.shard_indexes() {
+                    keyspace.expire_step(shard, at, 20);
+                }
+            }
+        });
+        assert_eq!(file.digest(), expected, "seed {seed}");
+    }
+}
+
+#[test]
 fn values_of_every_type_are_in_a_snapshot_whatever_the_length_of_their_keys() {
     let fixture = Fixture::with_segments(1 << 16, 4096);
     let keyspace = &fixture.keyspace;
@@ -409,7 +496,8 @@ fn values_of_every_type_are_in_a_snapshot_whatever_the_length_of_their_keys() {
     }
 }
 
-/// Makes a hash, a list, a set, a sorted set and a stream of some thousand parts each.
+/// Makes a hash, one with fields that expire, a list, a set, a sorted set and a stream of some
+/// thousand parts each.
 fn make_large(fixture: &Fixture) {
     for number in 0..4_000 {
         let text = format!("a part of a collection, number {number}");
@@ -418,6 +506,12 @@ fn make_large(fixture: &Fixture) {
         fixture
             .write("hash", NOW, |view, key| view.set_fields(key, [part; 2].into_iter()))
             .unwrap();
+        let time =
+            if number % 3 > 0 { FieldTime::At(later(number.into())) } else { FieldTime::Keep };
+        let set_timed = |view: &mut WriteView<'_>, key: &Key<'_>| {
+            view.set_timed_fields(key, [part; 2].into_iter(), time)
+        };
+        fixture.write("timed hash", NOW, set_timed).unwrap();
         fixture.write("set", NOW, |view, key| view.add_members(key, one())).unwrap();
         let push = |view: &mut WriteView<'_>, key: &Key<'_>| {
             view.push(key, End::Tail, one(), WhenAbsent::Create)
@@ -437,7 +531,7 @@ fn make_large(fixture: &Fixture) {
     }
 }
 
-const LARGE: [&str; 5] = ["hash", "set", "list", "sorted set", "stream"];
+const LARGE: [&str; 6] = ["hash", "set", "list", "sorted set", "stream", "timed hash"];
 
 #[test]
 fn a_snapshot_that_ends_early_forgets_large_collections() {
@@ -486,6 +580,10 @@ fn what_changes_of_large_collections_give_is_bounded_and_counted() {
             let one = || std::iter::once(text.as_bytes());
             fixture.write(empty, NOW, |view, key| match empty {
                 "hash" => view.set_fields(key, [text.as_bytes(), b"another"].into_iter()).unwrap(),
+                "timed hash" => {
+                    let always = TimeCondition::Always;
+                    view.set_field_times(key, later(9), always, one()).unwrap().unwrap().len()
+                }
                 "set" => view.remove_members(key, one()).unwrap(),
                 "list" => usize::from(view.set_element(key, rest, b"another").unwrap()),
                 "stream" => {
@@ -630,6 +728,10 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
                 });
                 1
             }
+            5 => {
+                let (fields, always) = (std::iter::once(&part[..]), TimeCondition::Always);
+                view.set_field_times(key, later(9), always, fields).unwrap().unwrap().len()
+            }
             _ => view.remove_scored(key, std::iter::once(&part[..])).unwrap(),
         });
         let given = snapshot.queued_bytes() - before;
@@ -651,6 +753,10 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
                 SnapshotContent::Held(_) => 0,
             };
             assert!(bytes < 10_000, "{bytes}");
+            if let SnapshotContent::Parts(_, parts) = &piece.content {
+                let count = walk_parts(parts).count();
+                assert!(count < 100, "{count} parts in one hold");
+            }
         }
     }
 }

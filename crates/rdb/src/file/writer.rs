@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use base::{DatabaseIndex, UnixMs};
-use collections::{CollectionView, WalkKind, walk_parts};
+use collections::{CollectionView, WalkKind, time_of_part, walk_parts};
 use crc::{Digest, Table};
 
-use crate::encode::{Stored, put_value};
+use crate::encode::{Stored, put_field_time, put_value};
 use crate::lzf::Compressor;
 use crate::payload::{CHECKSUM, VERSION_OF_TIMES, Version};
 use crate::writer::Writer;
@@ -187,9 +187,13 @@ impl EntryEncoder {
             }
             WalkKind::Set => kind::SET,
             WalkKind::Hash => kind::HASH,
+            WalkKind::TimedHash { .. } => kind::HASH_METADATA,
             WalkKind::SortedSet => kind::SORTED_SET,
             WalkKind::Stream => streams::kind_in(writer.version),
         });
+        if let WalkKind::TimedHash { first } = kind {
+            writer.out.extend_from_slice(&first.0.to_le_bytes());
+        }
         writer.length(count);
     }
 
@@ -198,12 +202,21 @@ impl EntryEncoder {
         let mut writer = self.writer(None, out);
         let mut parts = walk_parts(parts);
         while let Some(part) = parts.next() {
-            if kind == WalkKind::List {
-                writer.length(container::PACKED as usize);
-            }
-            writer.text(part);
-            if kind == WalkKind::SortedSet {
-                writer.out.extend_from_slice(parts.next().expect("a member has a score"));
+            match kind {
+                WalkKind::Set | WalkKind::Hash | WalkKind::Stream => writer.text(part),
+                WalkKind::List => {
+                    writer.length(container::PACKED as usize);
+                    writer.text(part);
+                }
+                WalkKind::TimedHash { first } => {
+                    put_field_time(time_of_part(part), first, &mut writer);
+                    writer.text(parts.next().expect("a field comes behind its time"));
+                    writer.text(parts.next().expect("a field has a value"));
+                }
+                WalkKind::SortedSet => {
+                    writer.text(part);
+                    writer.out.extend_from_slice(parts.next().expect("a member has a score"));
+                }
             }
         }
     }
