@@ -307,9 +307,9 @@ fn creations_that_come_to_nothing_leave_no_memory_taken() {
     let many: Vec<_> = (0..300).map(|_| client.create(b"key", LENGTH).unwrap()).collect();
     drop(many);
     assert!(client.create(b"key", LENGTH).unwrap().seal().is_ok());
-    // What is kept for the next values: as many buffers as a client may have ahead of them.
+    // What is kept for the next values: as many buffers as a client may have ahead of two sizes.
     let open = server.info("shm_uploads_open");
-    assert!(open <= 64, "{open} of 300 are kept");
+    assert!(open <= 128, "{open} of 300 are kept");
 }
 
 #[test]
@@ -399,6 +399,62 @@ fn what_happened_to_a_posted_key_is_seen_by_who_posted_it() {
         assert!(take().is_some_and(|taken| taken == b"new"));
         assert_eq!(take(), None, "it was taken");
     }
+}
+
+#[test]
+fn values_of_two_sizes_in_turn_have_their_buffers_ahead() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    let cycles = |count: usize| {
+        for number in 0..count {
+            let value = bytes(number, [50_000, 100_000][number % 2]);
+            client.post(b"key", value.clone(), &SetOptions::new()).unwrap();
+            assert!(*client.take_once(b"key").unwrap().expect("it was posted") == value[..]);
+        }
+        client.settle().unwrap();
+    };
+    let frees = || {
+        let text = server.unix().info_text("commandstats");
+        let line = text.lines().find(|line| line.starts_with("cmdstat_shm|free:"));
+        line.map(str::to_owned)
+    };
+    cycles(1000);
+    assert_eq!(frees(), None, "one is given back for another");
+}
+
+/// Buffers that a thread has asked for come once it reads what it is answered.
+#[test]
+fn buffers_that_an_idle_thread_has_asked_for_are_not_those_of_others() {
+    const DEPTH: u8 = 10;
+    // So many it has of each of these sizes ahead.
+    const AHEAD: u64 = 12;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    let cycles = |length: usize| {
+        let value = bytes(1, length);
+        for _ in 0..50 {
+            for key in 0..DEPTH {
+                client.post(&[key], value.clone(), &SetOptions::new()).unwrap();
+            }
+            assert!((0..DEPTH).all(|key| client.take_once(&[key]).unwrap().is_some()));
+        }
+    };
+    let turn = Barrier::new(2);
+    let [of_idle, open] = thread::scope(|scope| {
+        scope.spawn(|| {
+            cycles(600_000);
+            turn.wait();
+            turn.wait();
+        });
+        turn.wait();
+        let of_idle = server.info("shm_uploads_open");
+        cycles(450_000);
+        client.settle().unwrap();
+        let open = server.info("shm_uploads_open");
+        turn.wait();
+        [of_idle, open]
+    });
+    assert!(open >= of_idle.min(AHEAD) + AHEAD, "{open}, of which {of_idle} are another's");
 }
 
 #[test]

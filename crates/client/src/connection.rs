@@ -52,8 +52,6 @@ pub struct Connection {
     posts: Posts,
     /// Whether it takes by itself what it posts.
     own_takes: OwnTakes,
-    /// The buffers that it has for them, where it does and they lie in upload memory.
-    ahead: Option<Ahead>,
 }
 
 enum Wire {
@@ -131,7 +129,6 @@ impl Connection {
             timeout: memory.timeout,
             posts: Posts::new(&memory.post_count),
             own_takes: OwnTakes::new(),
-            ahead: None,
         }
     }
 
@@ -202,7 +199,8 @@ impl Connection {
             if let Some(upload) = Upload::spare(&session, length, mode) {
                 return Ok(Some(upload));
             }
-            if !self.posts.may_bring_buffer() || !self.settle_one(true)? {
+            let bytes = mode.buffer_bytes(length);
+            if !self.posts.may_bring_buffer(bytes) || !self.settle_one(true)? {
                 break;
             }
         }
@@ -273,8 +271,9 @@ impl Connection {
             return Ok(Err(value));
         }
         let (words, end) = (options.words(), end_of(options));
-        let takes_it = self.own_takes.note_post(key);
-        self.post(&[&set_request(key, &value, &words)], takes_it, false)?;
+        let takes_it = self.own_takes.note_post(key, None);
+        self.set_patience(takes_it);
+        self.post(&[&set_request(key, &value, &words)], takes_it)?;
         self.posts.add(Content::Value { key: key.to_vec(), value: Some(value), end }, 1);
         Ok(Ok(()))
     }
@@ -294,16 +293,16 @@ impl Connection {
         if !is_own || !self.may_post()? {
             return Ok(Err(upload));
         }
-        let takes_it = self.own_takes.note_post(key);
-        self.ahead = takes_it.then(|| upload.ahead(self.own_takes.depth())).flatten();
-        let takes_it = self.ahead.is_some();
-        let untaken = self.own_takes.untaken_count();
-        let storing = upload.store(Mode::Adopt, self.ahead.map(|ahead| (ahead, untaken)));
+        let bytes = upload.buffer_bytes();
+        let takes_it = self.own_takes.note_post(key, Some(bytes));
+        let ahead = Ahead::of(bytes, self.own_takes.depth()).filter(|_| takes_it);
+        self.set_patience(ahead.is_some());
+        let storing = upload.store(Mode::Adopt, ahead.map(|ahead| (ahead, self.away(ahead))));
         let (words, end) = (options.words(), end_of(options));
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let requests = storing.requests(key, &words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
-        self.post(&requests, takes_it, storing.is_urgent())?;
+        self.post(&requests, ahead.is_some() && !storing.is_urgent())?;
         let reply_count = requests.len();
         self.posts.add(Content::Upload { key: key.to_vec(), storing, end }, reply_count);
         Ok(Ok(()))
@@ -318,24 +317,19 @@ impl Connection {
         if !self.may_post()? {
             return Ok(false);
         }
-        let is_own = self.own_takes.note_take(key);
+        let bytes = self.own_takes.note_take(key).filter(|_| self.is_patient());
+        let ahead = bytes.and_then(|bytes| Ahead::of(bytes, self.own_takes.depth()));
+        let asked = ahead.zip(self.session.as_ref());
+        let asked = asked.map(|(ahead, session)| Asked::new(session, ahead, self.away(ahead)));
+        let (asked, are_few) = asked.unzip();
+        let is_urgent = are_few == Some(true) && self.own_takes.untaken_count() == 0;
         let deletion: [&[u8]; 2] = [b"DEL", key];
-        let Some(ahead) = self.ahead.filter(|_| is_own) else {
-            self.exchange(|wire| match wire {
-                Wire::Lane(lane) => Ok(lane.post_lazily(&[&deletion])?),
-                Wire::Socket(_) | Wire::Ended => Err(ended()),
-            })?;
-            self.posts.add(Content::Deletion { key: key.to_vec(), asked: None }, 1);
-            return Ok(true);
-        };
-        let session = self.session.as_ref().expect("what it has ahead is of a session");
-        let (asked, is_urgent) = Asked::new(session, ahead, self.own_takes.untaken_count());
-        let asking: Vec<[&[u8]; 3]> = asked.requests().collect();
+        let asking: Vec<[&[u8]; 3]> = asked.iter().flat_map(Asked::requests).collect();
         let asking = asking.iter().map(|words| &words[..]);
         let requests: Vec<&[&[u8]]> = iter::once(&deletion[..]).chain(asking).collect();
-        self.post(&requests, true, is_urgent)?;
+        self.post(&requests, !is_urgent)?;
         let reply_count = requests.len();
-        self.posts.add(Content::Deletion { key: key.to_vec(), asked: Some(asked) }, reply_count);
+        self.posts.add(Content::Deletion { key: key.to_vec(), asked }, reply_count);
         Ok(true)
     }
 
@@ -376,24 +370,17 @@ impl Connection {
         Ok(self.is_lane() && !self.is_queueing)
     }
 
-    /// Sends `requests`. Where this connection most likely `takes_it` itself, what they put, nobody
-    /// waits for that, and the server is woken at once only if `is_urgent`.
-    fn post(
-        &mut self,
-        requests: &[&[&[u8]]],
-        takes_it: bool,
-        is_urgent: bool,
-    ) -> Result<(), ClientError> {
-        self.ahead = self.ahead.filter(|_| takes_it);
+    /// Returns how many of the buffers are away that it has `ahead`: asked for, or with values that
+    /// it has not taken.
+    fn away(&self, ahead: Ahead) -> usize {
+        self.posts.asked(ahead.buffer_bytes) + self.own_takes.untaken_count()
+    }
+
+    /// Sends `requests`; where that is done lazily, the server may be woken for them later.
+    fn post(&mut self, requests: &[&[&[u8]]], is_lazy: bool) -> Result<(), ClientError> {
         self.exchange(|wire| match wire {
-            Wire::Lane(lane) => {
-                lane.set_patience(takes_it);
-                match takes_it && !is_urgent {
-                    true => lane.post_lazily(requests)?,
-                    false => lane.post(requests)?,
-                }
-                Ok(())
-            }
+            Wire::Lane(lane) if is_lazy => Ok(lane.post_lazily(requests)?),
+            Wire::Lane(lane) => Ok(lane.post(requests)?),
             Wire::Socket(_) | Wire::Ended => Err(ended()),
         })
     }
@@ -408,9 +395,13 @@ impl Connection {
     #[inline(never)]
     fn end_patience(&mut self) {
         self.own_takes.forget();
-        self.ahead = None;
+        self.set_patience(false);
+    }
+
+    /// Tells the server whether this connection waits for replies: not to what it takes itself.
+    fn set_patience(&mut self, is_patient: bool) {
         if let Wire::Lane(lane) = &mut self.wire {
-            lane.set_patience(false);
+            lane.set_patience(is_patient);
         }
     }
 

@@ -19,8 +19,9 @@ const KEYS_MAX: usize = 64;
 /// What one connection knows of the values that it has posted.
 #[derive(Debug)]
 pub struct OwnTakes {
-    /// The keys that it has posted and not taken, the latest last.
-    keys: VecDeque<Vec<u8>>,
+    /// The keys that it has posted and not taken, the latest last, and how large the buffer of each
+    /// is that has one.
+    keys: VecDeque<(Vec<u8>, Option<usize>)>,
     /// Values in a row that it has taken itself.
     row: u32,
     row_min: u32,
@@ -34,8 +35,9 @@ impl OwnTakes {
         OwnTakes { keys: VecDeque::new(), row: 0, row_min: ROW_MIN, depth: 0 }
     }
 
-    /// Notes that `key` is posted; returns whether this connection will most likely take it.
-    pub fn note_post(&mut self, key: &[u8]) -> bool {
+    /// Notes that `key` is posted, in a buffer of `buffer_bytes` if in any; returns whether this
+    /// connection will most likely take it.
+    pub fn note_post(&mut self, key: &[u8], buffer_bytes: Option<usize>) -> bool {
         let is_row = self.row >= self.row_min;
         let is_own = is_row && self.keys.len() < self.depth;
         let ends_row = is_row && !is_own;
@@ -45,7 +47,7 @@ impl OwnTakes {
         if ends_row || self.keys.len() == KEYS_MAX {
             self.forget();
         }
-        self.keys.push_back(key.to_vec());
+        self.keys.push_back((key.to_vec(), buffer_bytes));
         is_own
     }
 
@@ -59,19 +61,17 @@ impl OwnTakes {
         self.keys.len()
     }
 
-    /// Notes that this connection takes `key`; returns whether it has posted it.
-    pub fn note_take(&mut self, key: &[u8]) -> bool {
+    /// Notes that this connection takes `key`; returns how large its buffer is, where it has posted
+    /// it in one.
+    pub fn note_take(&mut self, key: &[u8]) -> Option<usize> {
         // Mostly the latest, or the first of some that were posted together.
         let place = match self.keys.back() {
-            Some(latest) if latest == key => Some(self.keys.len() - 1),
-            _ => self.keys.iter().position(|posted| posted == key),
+            Some((latest, _)) if latest == key => self.keys.len() - 1,
+            _ => self.keys.iter().position(|(posted, _)| posted == key)?,
         };
-        if let Some(place) = place {
-            self.depth = self.depth.max(self.keys.len());
-            self.row = (self.row + 1).min(ROW_MAX);
-            self.keys.remove(place);
-        }
-        place.is_some()
+        self.depth = self.depth.max(self.keys.len());
+        self.row = (self.row + 1).min(ROW_MAX);
+        self.keys.remove(place).and_then(|(_, buffer_bytes)| buffer_bytes)
     }
 
     /// Begins anew: this connection waits for a reply.
@@ -88,7 +88,7 @@ mod tests {
     /// Posts `count` values and takes them, in their order; returns how many were said to be own.
     fn cycle(takes: &mut OwnTakes, count: u32) -> usize {
         let keys: Vec<_> = (0..count).map(u32::to_le_bytes).collect();
-        let own = keys.iter().filter(|key| takes.note_post(*key)).count();
+        let own = keys.iter().filter(|key| takes.note_post(*key, None)).count();
         for key in &keys {
             takes.note_take(key);
         }
@@ -106,8 +106,8 @@ mod tests {
         let mut takes = OwnTakes::new();
         let own = (0..9).map(|_| cycle(&mut takes, KEYS_MAX as u32 + 1)).sum::<usize>();
         assert_eq!(own, 0, "more than are remembered");
-        takes.note_post(b"own");
-        assert!(takes.note_take(b"own") && !takes.note_take(b"own"));
+        takes.note_post(b"own", Some(8192));
+        assert_eq!([(); 2].map(|()| takes.note_take(b"own")), [Some(8192), None]);
     }
 
     #[test]
@@ -117,8 +117,8 @@ mod tests {
             // The one behind the last row counts.
             (takes.row..row).for_each(|_| assert_eq!(cycle(&mut takes, 1), 0));
             assert_eq!(cycle(&mut takes, 1), 1);
-            assert!(takes.note_post(b"for another"), "nothing tells");
-            assert!(!takes.note_post(b"next"), "the one before is still there");
+            assert!(takes.note_post(b"for another", None), "nothing tells");
+            assert!(!takes.note_post(b"next", None), "the one before is still there");
             takes.note_take(b"next");
         }
     }

@@ -5,7 +5,8 @@
 //! that has posted something and reads settles first: it waits for the replies, and so sees what
 //! it has done.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +22,8 @@ use crate::value_view::View;
 pub struct Posts {
     /// Those that are not answered yet, in their order.
     open: VecDeque<Post>,
+    /// How many buffers they ask for, by the size of those.
+    asked: BTreeMap<usize, usize>,
     /// How many posts all connections of the client have open, or have failed and not told of.
     count: Arc<AtomicUsize>,
     /// Why the first has failed of those that did and were not told of yet.
@@ -58,7 +61,8 @@ pub enum Content {
 impl Posts {
     /// Returns those of a new connection: none. `count` is the client's.
     pub fn new(count: &Arc<AtomicUsize>) -> Posts {
-        Posts { open: VecDeque::new(), count: Arc::clone(count), failure: None }
+        let (open, asked) = (VecDeque::new(), BTreeMap::new());
+        Posts { open, asked, count: Arc::clone(count), failure: None }
     }
 
     /// Returns how many are not answered yet.
@@ -68,6 +72,9 @@ impl Posts {
 
     /// Adds one that was sent.
     pub fn add(&mut self, content: Content, reply_count: usize) {
+        if let (bytes, count @ 1..) = content.asked() {
+            *self.asked.entry(bytes).or_default() += count;
+        }
         self.open.push_back(Post { content, reply_count, replies: Vec::new() });
         self.count.fetch_add(1, Ordering::Relaxed);
     }
@@ -80,6 +87,13 @@ impl Posts {
             return;
         }
         let post = self.open.pop_front().expect("it was looked at");
+        if let (bytes, count @ 1..) = post.content.asked() {
+            let left = self.asked(bytes) - count;
+            match left {
+                0 => self.asked.remove(&bytes),
+                _ => self.asked.insert(bytes, left),
+            };
+        }
         match post.finished() {
             // It counts until it is told of, as whoever has nothing open asks for no failure.
             Err(error) if self.failure.is_none() => self.failure = Some(error),
@@ -87,12 +101,14 @@ impl Posts {
         }
     }
 
-    /// Returns whether an answer may bring a buffer.
-    pub fn may_bring_buffer(&self) -> bool {
-        let brings = |content: &Content| {
-            matches!(content, Content::Upload { .. } | Content::Deletion { asked: Some(_), .. })
-        };
-        self.open.iter().any(|post| brings(&post.content))
+    /// Returns how many buffers of `bytes` the answers may bring.
+    pub fn asked(&self, bytes: usize) -> usize {
+        self.asked.get(&bytes).copied().unwrap_or(0)
+    }
+
+    /// Returns whether an answer may bring a buffer of one of the sizes `bytes`.
+    pub fn may_bring_buffer(&self, bytes: RangeInclusive<usize>) -> bool {
+        self.asked.range(bytes).next().is_some()
     }
 
     /// Takes the value of `key` as the latest post of it that is not answered yet says.
@@ -129,6 +145,16 @@ impl Content {
             | Content::Upload { key, .. }
             | Content::Deletion { key, .. } => key,
         }
+    }
+
+    /// Returns the size of the buffers that are asked for along with it, and how many those are.
+    fn asked(&self) -> (usize, usize) {
+        let (bytes, count) = match self {
+            Content::Upload { storing, .. } => storing.asked(),
+            Content::Deletion { asked: Some(asked), .. } => asked.asked(),
+            Content::Value { .. } | Content::Deletion { asked: None, .. } => (0, 0),
+        };
+        (bytes as usize, count)
     }
 }
 

@@ -4,6 +4,7 @@
 //! lanes: the function that sends requests and returns as many replies is a parameter, such as
 //! [`crate::Lane::pipeline`]. docs/internals/shm-uploads.md describes the protocol.
 
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,11 +47,21 @@ pub struct Runs {
 pub struct Commit {
     offset: u64,
     buffer_bytes: u64,
-    next_bytes: u64,
-    next_count: usize,
     mode: Mode,
-    /// Offset, length, and the bytes of the next buffer, as words.
-    words: [String; 3],
+    /// Offset and length, as words.
+    words: [String; 2],
+    along: BufferRequests,
+}
+
+/// What is asked of a session's upload memory along with other requests: buffers are given back,
+/// and others asked for.
+pub struct BufferRequests {
+    /// Where those begin that are given back, as words.
+    freed: Vec<String>,
+    bytes: u64,
+    count: usize,
+    /// The bytes of each that is asked for, as a word.
+    size: String,
 }
 
 /// What a commit came to.
@@ -154,7 +165,8 @@ impl Uploads {
         next: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<(Reply, Option<UploadBuffer>), AttachError> {
-        let commit = Commit::new((&buffer, length), mode, (next, usize::from(next > 0)));
+        let along = BufferRequests::new(Vec::new(), next, usize::from(next > 0));
+        let commit = Commit::new((&buffer, length), mode, along);
         // From here on the bytes are the server's.
         drop(buffer);
         let requests = commit.requests(key, options);
@@ -186,20 +198,21 @@ impl Uploads {
     ) -> Result<Committed, AttachError> {
         let mut replies = replies.into_iter();
         let stored = accepted(replies.next().ok_or_else(none)?);
-        let (next, held) = self.given(commit.next_bytes, replies);
+        let (next, held) = self.given(&commit.along, replies);
         Ok(Committed { stored, next, held })
     }
 
-    /// Returns the buffers of `bytes` that `replies` to ALLOC give, and where those begin that a
-    /// view of this process looks at still. Where one was refused there is none.
+    /// Returns the buffers that `replies` to `requests` give, and where those begin that a view of
+    /// this process looks at still. Where one was refused there is none.
     pub(crate) fn given(
         &self,
-        bytes: u64,
+        requests: &BufferRequests,
         replies: impl Iterator<Item = Reply>,
     ) -> (Vec<UploadBuffer>, Vec<u64>) {
         let (mut given, mut held) = (Vec::new(), Vec::new());
+        let replies = replies.skip(requests.freed.len());
         for offset in replies.filter_map(|reply| offset(Some(reply)).ok()) {
-            match self.buffer_at(offset, bytes) {
+            match self.buffer_at(offset, requests.bytes) {
                 Some(buffer) => given.push(buffer),
                 None => held.push(offset),
             }
@@ -230,15 +243,15 @@ impl Uploads {
 
 impl Commit {
     /// Returns what makes a value of the first `length` bytes of `buffer`, which nobody changes
-    /// from here on, and asks for `next_count` buffers of `next_bytes`.
+    /// from here on, and asks for what goes `along`.
     pub(crate) fn new(
         (buffer, length): (&UploadBuffer, u64),
         mode: Mode,
-        (next_bytes, next_count): (u64, usize),
+        along: BufferRequests,
     ) -> Commit {
         let (offset, buffer_bytes) = (buffer.offset(), buffer.len() as u64);
-        let words = [offset, length, next_bytes].map(|number| number.to_string());
-        Commit { offset, buffer_bytes, next_bytes, next_count, mode, words }
+        let words = [offset, length].map(|number| number.to_string());
+        Commit { offset, buffer_bytes, mode, words, along }
     }
 
     /// Returns where the buffer is and how large.
@@ -246,9 +259,9 @@ impl Commit {
         (self.offset, self.buffer_bytes)
     }
 
-    /// Returns the size of the buffers that are asked for, and how many those are.
-    pub(crate) fn next(&self) -> (u64, usize) {
-        (self.next_bytes, self.next_count)
+    /// Returns what is asked along with it.
+    pub(crate) fn along(&self) -> &BufferRequests {
+        &self.along
     }
 
     /// Returns the requests, to be sent together, that make it the value of `key` with `options`
@@ -258,7 +271,7 @@ impl Commit {
         key: &'a [u8],
         options: &[&'a [u8]],
     ) -> Vec<Vec<&'a [u8]>> {
-        let [offset, length, next] = self.words.each_ref().map(|word| word.as_bytes());
+        let [offset, length] = self.words.each_ref().map(|word| word.as_bytes());
         let mode: &[u8] = match self.mode {
             Mode::Copy => b"COPY",
             Mode::Copied => b"COPIED",
@@ -266,9 +279,27 @@ impl Commit {
         };
         let mut commit: Vec<&[u8]> = vec![b"SHM", b"COMMIT", offset, length, mode, key];
         commit.extend_from_slice(options);
-        let mut requests = vec![commit];
-        requests.extend((0..self.next_count).map(|_| vec![&b"SHM"[..], b"ALLOC", next]));
-        requests
+        iter::once(commit).chain(self.along.requests().map(Vec::from)).collect()
+    }
+}
+
+impl BufferRequests {
+    /// Returns what gives back the buffers that begin at `freed`, which nobody has any more, and
+    /// asks for `count` of `bytes`.
+    pub(crate) fn new(freed: Vec<u64>, bytes: u64, count: usize) -> BufferRequests {
+        let freed = freed.iter().map(u64::to_string).collect();
+        BufferRequests { freed, bytes, count, size: bytes.to_string() }
+    }
+
+    /// Returns the size of the buffers that are asked for, and how many those are.
+    pub(crate) fn asked(&self) -> (u64, usize) {
+        (self.bytes, self.count)
+    }
+
+    /// Returns the requests, in the order of their replies.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = [&[u8]; 3]> {
+        let freed = self.freed.iter().map(|offset| [&b"SHM"[..], b"FREE", offset.as_bytes()]);
+        freed.chain(iter::repeat_n([&b"SHM"[..], b"ALLOC", self.size.as_bytes()], self.count))
     }
 }
 

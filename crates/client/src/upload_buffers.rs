@@ -1,8 +1,7 @@
 //! The buffers to which the threads of a client write large values: upload memory of their session,
 //! made when it pays, and reused.
 
-use std::iter;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resp::Value as Reply;
@@ -10,7 +9,7 @@ use ring::UploadBuffer;
 
 use crate::error::AttachError;
 use crate::lane_connection::Lane;
-use crate::session_uploads::{Commit, Mode, Uploads};
+use crate::session_uploads::{BufferRequests, Commit, Mode, Uploads};
 use crate::shm_session::ShmSession;
 use crate::value_view::View;
 
@@ -27,8 +26,8 @@ const ADOPTED_UPLOAD_BYTES_MIN: usize = 8 * 1024;
 const BYTES_UNTIL_EXTEND_FIRST: u64 = 1 << 20;
 /// So many bytes are put by SET before the server is asked again, where it has made none.
 const BYTES_UNTIL_EXTEND_RETRY: u64 = 64 << 20;
-/// Buffers that are kept for the next values. Those of creations that were dropped come on top,
-/// until the next is asked for; the server allows 1024 in all.
+/// Buffers of one size that are kept for the next values. Those of creations that were dropped come
+/// on top, until the next value is stored; the server allows 1024 in all.
 const SPARES_MAX: usize = 8;
 /// So many are had ahead by a connection that leaves the server asleep, and so many bytes of them:
 /// what is written in turn to twice as much is not in the cache any more, and takes half as long
@@ -39,6 +38,8 @@ const AHEAD_BYTES: usize = 5 << 20;
 /// many buffers more than values: they have to do while the server is being woken.
 const AHEAD_BYTES_MAX: usize = 8 << 20;
 const AHEAD_MIN: usize = 2;
+/// Of so many sizes all that are had ahead are kept, for who puts values of them in turn.
+const AHEAD_SIZES_MAX: usize = 2;
 /// Buffers that are asked for together, so that there come to be more of them.
 const ASKED_TOGETHER_MAX: usize = 2;
 /// The least memory that is made at once.
@@ -53,6 +54,13 @@ impl Mode {
             Mode::Adopt => ADOPTED_UPLOAD_BYTES_MIN,
         }
     }
+
+    /// Returns the sizes of the buffers that a value of `length` bytes may have. What is to be
+    /// adopted takes all of its buffer for as long as it lives, and gets none that is much too
+    /// large.
+    pub fn buffer_bytes(self, length: usize) -> RangeInclusive<usize> {
+        length..=if self == Mode::Adopt { length + length / 4 } else { usize::MAX }
+    }
 }
 
 /// The upload buffers of one session.
@@ -66,8 +74,6 @@ struct State {
     /// Where those begin that a view looks at still, and how large they are: spares once it does
     /// not. The server has given them anew, as their values were deleted.
     held: Vec<(u64, u64)>,
-    /// How many have been asked for along with values and deletions.
-    asked: usize,
     /// Bytes that find no buffer and are sent, before more memory is made.
     bytes_until_extend: u64,
 }
@@ -83,7 +89,7 @@ pub struct Upload {
 /// The buffers that a connection has which takes its own values and leaves the server asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    buffer_bytes: usize,
+    pub buffer_bytes: usize,
     /// So many there are in all, those of the values that it has not taken included.
     count: usize,
     /// So many values it posts before it takes them.
@@ -93,9 +99,7 @@ pub struct Ahead {
 /// Buffers that the server is asked for with the deletion of a value: it gives the same again,
 /// whose memory is in the cache.
 pub struct Asked {
-    bytes: u64,
-    count: usize,
-    text: String,
+    requests: BufferRequests,
     session: Arc<ShmSession>,
 }
 
@@ -118,9 +122,7 @@ impl Upload {
         if !state.held.is_empty() {
             state.take_back(&session.uploads());
         }
-        // More of them, and some are to be given back.
-        let buffer = (state.surplus() == 0).then(|| state.take(length, mode)).flatten();
-        buffer.map(|buffer| Upload::new(session, length, buffer))
+        state.take(length, mode).map(|buffer| Upload::new(session, length, buffer))
     }
 
     /// Returns a buffer of `length` bytes in the memory of `session`, which `send` asks for; `None`
@@ -134,7 +136,8 @@ impl Upload {
         mode: Mode,
         send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<Upload>, AttachError> {
-        let buffer = session.upload_buffers().allocate(session, length, mode, send)?;
+        let uploads = session.uploads();
+        let buffer = session.upload_buffers().allocate(&uploads, length, mode, send)?;
         Ok(buffer.map(|buffer| Upload::new(session, length, buffer)))
     }
 
@@ -157,17 +160,16 @@ impl Upload {
         lane.fill(buffer, value, Mode::Copy, key)
     }
 
-    /// Returns what a connection has ahead that posts `depth` values of this size before it takes
-    /// them; `None` where that is too much.
-    pub fn ahead(&self, depth: usize) -> Option<Ahead> {
-        let buffer = self.buffer.as_ref().expect("it has not been committed");
-        Ahead::of(buffer.len(), depth)
+    /// Returns the size of its buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer.as_ref().expect("it has not been committed").len()
     }
 
     /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. A
     /// buffer for the next value of its size is asked for along with it: a value costs one round
-    /// trip. Who has buffers `ahead`, and has posted so many values that it has not taken, this one
-    /// included, gets them back with its deletions, and asks here for what is missing.
+    /// trip. Who has buffers `ahead`, of which so many are not there, as they were asked for or
+    /// have its values, this one included, gets them back with its deletions, and asks here for
+    /// what is missing.
     pub fn store(mut self, mode: Mode, ahead: Option<(Ahead, usize)>) -> Storing {
         let buffer = self.buffer.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
@@ -177,14 +179,15 @@ impl Upload {
         };
         let mut state = session.upload_buffers().state();
         let (count, is_urgent) = match ahead {
-            Some((ahead, untaken)) => {
-                (state.ask_ahead(ahead, untaken), state.fitting(ahead) <= ahead.urgent_count())
+            Some((ahead, away)) => {
+                let there = state.fitting(ahead.buffer_bytes);
+                (state.missing(ahead, away), there <= ahead.urgent_count())
             }
-            None => (state.ask(), true),
+            None => (usize::from(state.fitting(buffer.len()) < SPARES_MAX), true),
         };
+        let along = state.requests(buffer.len(), count);
         drop(state);
-        let next = (buffer.len() as u64, count);
-        let commit = Commit::new((&buffer, self.length as u64), mode, next);
+        let commit = Commit::new((&buffer, self.length as u64), mode, along);
         Storing { commit, buffer: Some(Arc::new(buffer)), length: self.length, is_urgent, session }
     }
 }
@@ -194,6 +197,11 @@ impl Storing {
     /// of `key` with SET's options `words`.
     pub fn requests<'a>(&'a self, key: &'a [u8], words: &[&'a [u8]]) -> Vec<Vec<&'a [u8]>> {
         self.commit.requests(key, words)
+    }
+
+    /// Returns the size of the buffers that are asked for along with it, and how many those are.
+    pub fn asked(&self) -> (u64, usize) {
+        self.commit.along().asked()
     }
 
     /// Returns whether the server is needed soon, as few buffers are left.
@@ -218,7 +226,7 @@ impl Storing {
     pub fn finish(&mut self, replies: Vec<Reply>) -> Result<Reply, AttachError> {
         // Who looks at it has it still.
         self.buffer = None;
-        let (uploads, (bytes, _)) = (self.session.uploads(), self.commit.next());
+        let (uploads, (bytes, _)) = (self.session.uploads(), self.asked());
         let committed = uploads.committed(&self.commit, replies)?;
         let mut state = self.session.upload_buffers().state();
         state.keep(committed.next, committed.held, bytes);
@@ -231,14 +239,10 @@ impl Storing {
     }
 }
 
-impl Drop for Storing {
-    fn drop(&mut self) {
-        self.session.upload_buffers().state().asked -= self.commit.next().1;
-    }
-}
-
 impl Ahead {
-    fn of(buffer_bytes: usize, depth: usize) -> Option<Ahead> {
+    /// Returns what a connection has ahead that posts `depth` values in buffers of so many bytes
+    /// before it takes them; `None` where that is too much.
+    pub fn of(buffer_bytes: usize, depth: usize) -> Option<Ahead> {
         let count = (AHEAD_BYTES / buffer_bytes.max(1)).min(AHEAD_MAX).max(depth + AHEAD_MIN);
         let is_allowed = count <= AHEAD_MAX && count * buffer_bytes <= AHEAD_BYTES_MAX;
         is_allowed.then_some(Ahead { buffer_bytes, count, depth })
@@ -258,31 +262,30 @@ impl Ahead {
 
 impl Asked {
     /// Returns what is asked for with the deletion of a value of a connection that has buffers
-    /// `ahead` and `untaken` values besides, and whether the server is to be woken for it.
-    pub fn new(session: &Arc<ShmSession>, ahead: Ahead, untaken: usize) -> (Asked, bool) {
+    /// `ahead`, of which so many are `away`, and whether they are so few that the server is to be
+    /// woken for it where no value is left.
+    pub fn new(session: &Arc<ShmSession>, ahead: Ahead, away: usize) -> (Asked, bool) {
         let mut state = session.upload_buffers().state();
-        let count = state.ask_ahead(ahead, untaken);
-        let is_urgent = untaken == 0 && state.fitting(ahead) < ahead.few_count();
-        drop(state);
-        let (bytes, text) = (ahead.buffer_bytes as u64, ahead.buffer_bytes.to_string());
-        (Asked { bytes, count, text, session: Arc::clone(session) }, is_urgent)
+        let count = state.missing(ahead, away);
+        let are_few = state.fitting(ahead.buffer_bytes) < ahead.few_count();
+        let requests = state.requests(ahead.buffer_bytes, count);
+        (Asked { requests, session: Arc::clone(session) }, are_few)
+    }
+
+    /// Returns the size of the buffers that are asked for, and how many those are.
+    pub fn asked(&self) -> (u64, usize) {
+        self.requests.asked()
     }
 
     /// Returns the requests.
     pub fn requests(&self) -> impl Iterator<Item = [&[u8]; 3]> {
-        iter::repeat_n([&b"SHM"[..], b"ALLOC", self.text.as_bytes()], self.count)
+        self.requests.requests()
     }
 
     /// Keeps the buffers that `replies` give.
     pub fn finish(&self, replies: impl Iterator<Item = Reply>) {
-        let (given, held) = self.session.uploads().given(self.bytes, replies);
-        self.session.upload_buffers().state().keep(given, held, self.bytes);
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.session.upload_buffers().state().asked -= self.count;
+        let (given, held) = self.session.uploads().given(&self.requests, replies);
+        self.session.upload_buffers().state().keep(given, held, self.asked().0);
     }
 }
 
@@ -314,28 +317,25 @@ impl UploadBuffers {
         UploadBuffers { state: Mutex::new(State::new()) }
     }
 
-    /// Returns a buffer of `length` bytes; `None` where there is to be none.
+    /// Returns a buffer of `length` bytes that `send` asks for; `None` where there is to be none.
     fn allocate(
         &self,
-        session: &ShmSession,
+        uploads: &Uploads,
         length: usize,
         mode: Mode,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<UploadBuffer>, AttachError> {
-        let (uploads, bytes) = (session.uploads(), length as u64);
-        let surplus = self.state().surplus();
-        self.free_spares(&uploads, surplus, &mut send)?;
-        if let Some(buffer) = self.state().take(length, mode) {
-            return Ok(Some(buffer));
-        }
+        let bytes = length as u64;
         if uploads.bytes() > 0 {
-            if let Some(buffer) = self.ask_for(&uploads, bytes, &mut send)? {
-                return Ok(Some(buffer));
-            }
-            if self.free_spares(&uploads, usize::MAX, &mut send)? > 0
-                && let Some(buffer) = self.ask_for(&uploads, bytes, &mut send)?
-            {
-                return Ok(Some(buffer));
+            let mut has_freed = false;
+            loop {
+                if let Some(buffer) = self.ask_for(uploads, bytes, &mut send)? {
+                    return Ok(Some(buffer));
+                }
+                if has_freed || !self.free_spares(&mut send)? {
+                    break;
+                }
+                has_freed = true;
             }
         }
         if !self.state().begin_to_extend(bytes, mode)
@@ -343,7 +343,7 @@ impl UploadBuffers {
         {
             return Ok(None);
         }
-        let buffer = self.ask_for(&uploads, bytes, &mut send)?;
+        let buffer = self.ask_for(uploads, bytes, &mut send)?;
         if buffer.is_some() {
             self.state().bytes_until_extend = BYTES_UNTIL_EXTEND_FIRST;
         }
@@ -368,23 +368,22 @@ impl UploadBuffers {
         Ok(None)
     }
 
-    /// Gives back the oldest of what is kept, `count` of them or all; returns how many that were.
+    /// Gives all spares back; returns whether there were any.
     fn free_spares(
         &self,
-        uploads: &Uploads,
-        count: usize,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<usize, AttachError> {
+    ) -> Result<bool, AttachError> {
         let mut state = self.state();
-        let count = count.min(state.spares.len());
-        let freed: Vec<UploadBuffer> = state.spares.drain(..count).collect();
+        let count = state.spares.len();
+        let requests = BufferRequests::new(state.free(count), 0, 0);
         drop(state);
-        for buffer in freed {
-            let offset = buffer.offset();
-            drop(buffer);
-            allowed(uploads.give_back(offset, &mut send))?;
+        let words: Vec<_> = requests.requests().collect();
+        let requests: Vec<&[&[u8]]> = words.iter().map(|words| &words[..]).collect();
+        if count > 0 {
+            // One that is refused is the server's: nothing is left to be done about it.
+            send(&requests)?;
         }
-        Ok(count)
+        Ok(count > 0)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -394,21 +393,15 @@ impl UploadBuffers {
 
 impl State {
     fn new() -> State {
-        State {
-            spares: Vec::new(),
-            held: Vec::new(),
-            asked: 0,
-            bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
-        }
+        State { spares: Vec::new(), held: Vec::new(), bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST }
     }
 
-    /// Returns the smallest buffer that is kept and has `length` bytes. What is to be adopted takes
-    /// all of its buffer for as long as it lives, and gets none that is much too large.
+    /// Returns the smallest buffer that is kept and that a value of `length` bytes may have.
     fn take(&mut self, length: usize, mode: Mode) -> Option<UploadBuffer> {
-        let bytes_max = if mode == Mode::Adopt { length + length / 4 } else { usize::MAX };
+        let bytes = mode.buffer_bytes(length);
         // Of those of the same size the one used last: it is in the cache.
         let fitting = self.spares.iter().enumerate().rev();
-        let fitting = fitting.filter(|(_, buffer)| (length..=bytes_max).contains(&buffer.len()));
+        let fitting = fitting.filter(|(_, buffer)| bytes.contains(&buffer.len()));
         let (index, _) = fitting.min_by_key(|(_, buffer)| buffer.len())?;
         Some(self.spares.remove(index))
     }
@@ -418,30 +411,35 @@ impl State {
         let mut bytes = 0;
         let kept = self.spares.iter().rev().zip(1..).take_while(|(buffer, count)| {
             bytes += buffer.len();
-            *count <= SPARES_MAX || *count <= AHEAD_MAX && bytes <= AHEAD_BYTES_MAX
+            *count <= SPARES_MAX
+                || *count <= AHEAD_SIZES_MAX * AHEAD_MAX
+                    && bytes <= AHEAD_SIZES_MAX * AHEAD_BYTES_MAX
         });
         self.spares.len() - kept.count()
     }
 
-    /// Returns how many buffers are to be asked for along with a value.
-    fn ask(&mut self) -> usize {
-        let count = usize::from(self.spares.len() < SPARES_MAX);
-        self.asked += count;
-        count
+    /// Drops the `count` oldest of what is kept; returns where they begin, to be given back.
+    fn free(&mut self, count: usize) -> Vec<u64> {
+        self.spares.drain(..count).map(|buffer| buffer.offset()).collect()
     }
 
-    /// As [`State::ask`], for a connection that has buffers `ahead` and has posted `untaken` values
-    /// that it has not taken.
-    fn ask_ahead(&mut self, ahead: Ahead, untaken: usize) -> usize {
-        let there = self.fitting(ahead) + self.asked + untaken;
-        let count = ahead.count.saturating_sub(there).min(ASKED_TOGETHER_MAX);
-        self.asked += count;
-        count
+    /// Returns the requests that go along with a value or its deletion: `count` buffers of `bytes`
+    /// are asked for, and what is too much is given back.
+    fn requests(&mut self, bytes: usize, count: usize) -> BufferRequests {
+        let surplus = self.surplus();
+        BufferRequests::new(self.free(surplus), bytes as u64, count)
     }
 
-    /// Returns how many buffers there are for the next values.
-    fn fitting(&self, ahead: Ahead) -> usize {
-        self.spares.iter().filter(|buffer| buffer.len() == ahead.buffer_bytes).count()
+    /// Returns how many buffers a connection is to ask for that has them `ahead`, of which so many
+    /// are `away`: asked for already, or with values that it has not taken.
+    fn missing(&self, ahead: Ahead, away: usize) -> usize {
+        let there = self.fitting(ahead.buffer_bytes) + away;
+        ahead.count.saturating_sub(there).min(ASKED_TOGETHER_MAX)
+    }
+
+    /// Returns how many buffers of `bytes` there are for the next values.
+    fn fitting(&self, bytes: usize) -> usize {
+        self.spares.iter().filter(|buffer| buffer.len() == bytes).count()
     }
 
     /// Keeps what the server has given: those of `bytes` that begin at `held` are looked at still.
@@ -501,12 +499,12 @@ mod tests {
 
     #[test]
     fn values_and_their_deletions_ask_for_as_many_buffers_as_there_are_to_be() {
-        let mut state = State::new();
+        let state = State::new();
         let ahead = Ahead::of(512 << 10, 10).expect("that is allowed");
         // Ten values in a row, whose buffers were there already, and their deletions.
         let untaken = (1..=10).chain((0..10).rev());
-        let asked = untaken.map(|untaken| state.ask_ahead(ahead, untaken)).sum::<usize>();
-        assert_eq!((asked, state.asked), (ahead.count, ahead.count));
-        assert_eq!(state.ask_ahead(ahead, 1), 0);
+        let asked = untaken.fold(0, |asked, untaken| asked + state.missing(ahead, asked + untaken));
+        assert_eq!(asked, ahead.count);
+        assert_eq!(state.missing(ahead, asked + 1), 0);
     }
 }
