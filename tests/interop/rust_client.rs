@@ -402,6 +402,28 @@ fn what_happened_to_a_posted_key_is_seen_by_who_posted_it() {
 }
 
 #[test]
+fn many_values_that_are_looked_at_by_who_posted_them_do_not_have_memory_made_in_vain() {
+    const LENGTH: usize = 16_000;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    let cycle = |number: usize| {
+        client.post(b"key", bytes(number, LENGTH), &SetOptions::new()).unwrap();
+        client.take_once(b"key").unwrap().expect("it was posted")
+    };
+    let views: Vec<View> = (0..2000).map(cycle).collect();
+    assert!((0..).zip(&views).all(|(number, view)| **view == bytes(number, LENGTH)));
+    // All of them would find room in two.
+    let (runs, open) = (server.info("shm_upload_runs"), server.info("shm_uploads_open"));
+    assert!(runs <= 2 && open < 1000, "{runs} runs, {open} uploads that are open");
+    drop(views);
+    let adopted = server.info("shm_commits_adopted");
+    (0..300).for_each(|number| drop(cycle(number)));
+    client.settle().unwrap();
+    let open = server.info("shm_uploads_open");
+    assert!(server.info("shm_commits_adopted") >= adopted + 200 && open <= 192, "{open} are open");
+}
+
+#[test]
 fn values_of_two_sizes_in_turn_have_their_buffers_ahead() {
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
     let client = connect(&urls(&server, "")[0]);

@@ -1,6 +1,7 @@
 //! The buffers to which the threads of a client write large values: upload memory of their session,
 //! made when it pays, and reused.
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +43,12 @@ const AHEAD_MIN: usize = 2;
 const AHEAD_SIZES_MAX: usize = 2;
 /// Buffers that are asked for together, so that there come to be more of them.
 const ASKED_TOGETHER_MAX: usize = 2;
+/// So many buffers that views look at still are kept aside, so that the server gives others, of the
+/// 1024 that it allows. From then on values are sent: there is memory for them, but no use of it.
+const HELD_MAX: usize = 768;
+/// So many of those are looked through for one value, and so many more are kept aside until it is
+/// given another buffer.
+const HELD_PER_VALUE_MAX: usize = 16;
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
@@ -72,8 +79,9 @@ struct State {
     /// The one used last is the last.
     spares: Vec<UploadBuffer>,
     /// Where those begin that a view looks at still, and how large they are: spares once it does
-    /// not. The server has given them anew, as their values were deleted.
-    held: Vec<(u64, u64)>,
+    /// not. The server has given them anew, as their values were deleted. Those that were looked at
+    /// last are the last.
+    held: VecDeque<(u64, u64)>,
     /// Bytes that find no buffer and are sent, before more memory is made.
     bytes_until_extend: u64,
 }
@@ -232,7 +240,7 @@ impl Storing {
         state.keep(committed.next, committed.held, bytes);
         if committed.stored.is_err() {
             // It was left as it was.
-            state.held.push(self.commit.place());
+            state.held.push_front(self.commit.place());
             state.take_back(&uploads);
         }
         committed.stored
@@ -326,11 +334,16 @@ impl UploadBuffers {
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<UploadBuffer>, AttachError> {
         let bytes = length as u64;
+        let held_max = (self.state().held.len() + HELD_PER_VALUE_MAX).min(HELD_MAX);
         if uploads.bytes() > 0 {
             let mut has_freed = false;
             loop {
-                if let Some(buffer) = self.ask_for(uploads, bytes, &mut send)? {
+                if let Some(buffer) = self.ask_for(uploads, bytes, held_max, &mut send)? {
                     return Ok(Some(buffer));
+                }
+                // The server has memory, but views look at it still: more would be of no use.
+                if self.state().held.len() >= held_max {
+                    return Ok(None);
                 }
                 if has_freed || !self.free_spares(&mut send)? {
                     break;
@@ -343,7 +356,7 @@ impl UploadBuffers {
         {
             return Ok(None);
         }
-        let buffer = self.ask_for(uploads, bytes, &mut send)?;
+        let buffer = self.ask_for(uploads, bytes, held_max, &mut send)?;
         if buffer.is_some() {
             self.state().bytes_until_extend = BYTES_UNTIL_EXTEND_FIRST;
         }
@@ -351,19 +364,20 @@ impl UploadBuffers {
     }
 
     /// Returns a buffer of `bytes` that the server gives; `None` where it gives none. One that a
-    /// view looks at still is kept for later, and another asked for: until the server has given as
-    /// many as it may.
+    /// view looks at still is kept for later, and another asked for, until `held_max` are kept so.
     fn ask_for(
         &self,
         uploads: &Uploads,
         bytes: u64,
+        held_max: usize,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<UploadBuffer>, AttachError> {
-        while let Some(offset) = allowed(uploads.allocate_range(bytes, &mut send))? {
+        while self.state().held.len() < held_max {
+            let Some(offset) = allowed(uploads.allocate_range(bytes, &mut send))? else { break };
             if let Some(buffer) = uploads.buffer_at(offset, bytes) {
                 return Ok(Some(buffer));
             }
-            self.state().held.push((offset, bytes));
+            self.state().held.push_back((offset, bytes));
         }
         Ok(None)
     }
@@ -393,7 +407,11 @@ impl UploadBuffers {
 
 impl State {
     fn new() -> State {
-        State { spares: Vec::new(), held: Vec::new(), bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST }
+        State {
+            spares: Vec::new(),
+            held: VecDeque::new(),
+            bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
+        }
     }
 
     /// Returns the smallest buffer that is kept and that a value of `length` bytes may have.
@@ -424,8 +442,9 @@ impl State {
     }
 
     /// Returns the requests that go along with a value or its deletion: `count` buffers of `bytes`
-    /// are asked for, and what is too much is given back.
+    /// are asked for, unless views look at too many as it is, and what is too much is given back.
     fn requests(&mut self, bytes: usize, count: usize) -> BufferRequests {
+        let count = if self.held.len() < HELD_MAX { count } else { 0 };
         let surplus = self.surplus();
         BufferRequests::new(self.free(surplus), bytes as u64, count)
     }
@@ -448,15 +467,15 @@ impl State {
         self.held.extend(held.into_iter().map(|offset| (offset, bytes)));
     }
 
-    /// Makes spares of those that nobody looks at any more.
+    /// Makes spares of those that nobody looks at any more, among the few that are looked through.
     fn take_back(&mut self, uploads: &Uploads) {
-        let State { held, spares, .. } = self;
-        held.retain(|(offset, bytes)| {
-            let buffer = uploads.buffer_at(*offset, *bytes);
-            let is_held = buffer.is_none();
-            spares.extend(buffer);
-            is_held
-        });
+        for _ in 0..self.held.len().min(HELD_PER_VALUE_MAX) {
+            let (offset, bytes) = self.held.pop_front().expect("they were counted");
+            match uploads.buffer_at(offset, bytes) {
+                Some(buffer) => self.spares.push(buffer),
+                None => self.held.push_back((offset, bytes)),
+            }
+        }
     }
 
     /// Counts `bytes` that found no buffer; returns whether the caller is to have memory made for
