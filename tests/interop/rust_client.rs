@@ -424,6 +424,19 @@ fn many_values_that_are_looked_at_by_who_posted_them_do_not_have_memory_made_in_
 }
 
 #[test]
+fn more_creations_than_the_server_allows_do_not_have_memory_made_in_vain() {
+    const LENGTH: usize = 32 * 1024;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    let create = |_| client.create(b"key", LENGTH).unwrap();
+    let mut creations: Vec<_> = (0..1024).map(create).collect();
+    let runs = server.info("shm_upload_runs");
+    creations.extend((0..200).map(create));
+    assert_eq!(server.info("shm_upload_runs"), runs);
+    creations.into_iter().for_each(|creation| assert!(creation.seal().is_ok()));
+}
+
+#[test]
 fn values_of_two_sizes_in_turn_have_their_buffers_ahead() {
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
     let client = connect(&urls(&server, "")[0]);

@@ -49,6 +49,9 @@ const HELD_MAX: usize = 768;
 /// So many of those are looked through for one value, and so many more are kept aside until it is
 /// given another buffer.
 const HELD_PER_VALUE_MAX: usize = 16;
+/// Where so many buffers are written to or looked at no memory is made: the server allows few more,
+/// and would give none of it.
+const TAKEN_MAX: usize = 960;
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
@@ -82,6 +85,8 @@ struct State {
     /// not. The server has given them anew, as their values were deleted. Those that were looked at
     /// last are the last.
     held: VecDeque<(u64, u64)>,
+    /// How many are written to: those of the [`Upload`]s that are there.
+    written: usize,
     /// Bytes that find no buffer and are sent, before more memory is made.
     bytes_until_extend: u64,
 }
@@ -130,7 +135,9 @@ impl Upload {
         if !state.held.is_empty() {
             state.take_back(&session.uploads());
         }
-        state.take(length, mode).map(|buffer| Upload::new(session, length, buffer))
+        let buffer = state.take(length, mode)?;
+        state.written += 1;
+        Some(Upload::new(session, length, buffer))
     }
 
     /// Returns a buffer of `length` bytes in the memory of `session`, which `send` asks for; `None`
@@ -146,7 +153,10 @@ impl Upload {
     ) -> Result<Option<Upload>, AttachError> {
         let uploads = session.uploads();
         let buffer = session.upload_buffers().allocate(&uploads, length, mode, send)?;
-        Ok(buffer.map(|buffer| Upload::new(session, length, buffer)))
+        Ok(buffer.map(|buffer| {
+            session.upload_buffers().state().written += 1;
+            Upload::new(session, length, buffer)
+        }))
     }
 
     fn new(session: &Arc<ShmSession>, length: usize, buffer: UploadBuffer) -> Upload {
@@ -186,6 +196,7 @@ impl Upload {
             mode => mode,
         };
         let mut state = session.upload_buffers().state();
+        state.written -= 1;
         let (count, is_urgent) = match ahead {
             Some((ahead, away)) => {
                 let there = state.fitting(ahead.buffer_bytes);
@@ -314,7 +325,9 @@ impl DerefMut for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            self.session.upload_buffers().state().spares.push(buffer);
+            let mut state = self.session.upload_buffers().state();
+            state.written -= 1;
+            state.spares.push(buffer);
         }
     }
 }
@@ -351,9 +364,11 @@ impl UploadBuffers {
                 has_freed = true;
             }
         }
-        if !self.state().begin_to_extend(bytes, mode)
-            || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none()
-        {
+        let mut state = self.state();
+        let is_extended =
+            state.held.len() + state.written < TAKEN_MAX && state.begin_to_extend(bytes, mode);
+        drop(state);
+        if !is_extended || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none() {
             return Ok(None);
         }
         let buffer = self.ask_for(uploads, bytes, held_max, &mut send)?;
@@ -410,6 +425,7 @@ impl State {
         State {
             spares: Vec::new(),
             held: VecDeque::new(),
+            written: 0,
             bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
         }
     }
