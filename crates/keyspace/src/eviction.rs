@@ -2,8 +2,9 @@
 //!
 //! Each shard samples a few of its keys at a time and, as Redis does, remembers those of all
 //! samples that the policy would evict first, so that a choice among five at a time comes close to
-//! the best of the shard. Keys with a time to live are in a list of their table: where only they
-//! may be evicted, samples are taken from that list, so that one among millions is found at once.
+//! the best of the shard. So do all shards together of large entries, which are sampled where they
+//! lie. Keys with a time to live are in a list of their table: where only they may be evicted,
+//! samples are taken from that list, so that one among millions is found at once.
 
 pub(crate) mod adaptive;
 mod lfu;
@@ -15,6 +16,7 @@ pub(crate) mod recorded;
 pub(crate) mod spared;
 mod ttl;
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use arena::layout::PAGE_BYTES;
@@ -52,6 +54,8 @@ const CROWDED_GOAL_BYTES: u64 = 4 << 20;
 const CROWDED_GOAL_SHARE: u64 = 128;
 /// How many keys that are not new any more become candidates of the choice of one victim.
 const LEAVING_MAX: usize = 4;
+/// The windows of so many shards are looked at where a large entry is to go.
+const LEAVING_SHARDS: u32 = 3;
 /// How many do of a choice of several: ranked by what the window knows, they leave room among the
 /// candidates for as many others as are to go.
 const LEAVING_PER_CHOICE_MAX: usize = CANDIDATES_MAX - VICTIMS_PER_CHOICE_MAX as usize;
@@ -89,18 +93,25 @@ impl Choice<'_> {
     }
 }
 
-/// The keys that should go first of all that a shard's samples met.
-#[derive(Debug, Default)]
-pub(crate) struct EvictionPool {
+/// The candidates that should go first of all that were drawn: keys of a shard, or blocks of all.
+#[derive(Debug)]
+pub(crate) struct EvictionPool<C> {
     /// By which policy the candidates are ranked.
     policy: Option<EvictionPolicy>,
     /// By their ranks, the lowest first.
-    candidates: Vec<PooledKey>,
+    candidates: Vec<C>,
+}
+
+/// What a pool remembers.
+pub(crate) trait Pooled {
+    fn rank(&self) -> u64;
+
+    fn is_same(&self, other: &Self) -> bool;
 }
 
 /// A random key, or one that is not new any more.
 #[derive(Debug)]
-struct PooledKey {
+pub(crate) struct PooledKey {
     database: DatabaseIndex,
     /// What its key is found by.
     hash: u64,
@@ -118,7 +129,13 @@ struct LeavingKey {
     rank: u64,
 }
 
-impl EvictionPool {
+impl<C> Default for EvictionPool<C> {
+    fn default() -> EvictionPool<C> {
+        EvictionPool { policy: None, candidates: Vec::new() }
+    }
+}
+
+impl<C: Pooled> EvictionPool<C> {
     /// Forgets candidates that another policy ranked, or that are as good as any other.
     fn prepare(&mut self, policy: EvictionPolicy) {
         if self.policy != Some(policy) || policy.is_random() {
@@ -135,36 +152,36 @@ impl EvictionPool {
     /// Returns whether a candidate of `rank` is among those of the highest ranks.
     #[inline]
     fn wants(&self, rank: u64) -> bool {
-        !self.is_full() || rank > self.candidates[0].rank
+        !self.is_full() || rank > self.candidates[0].rank()
     }
 
     /// Remembers `candidate` if it is among those of the highest ranks.
-    fn offer(&mut self, mut candidate: PooledKey) {
-        let same = |one: &PooledKey| {
-            one.hash == candidate.hash
-                && one.database == candidate.database
-                && one.name == candidate.name
-        };
-        if let Some(known) = self.candidates.iter().position(same) {
-            // Whichever is too high is found out when the key is to go.
-            candidate.rank = candidate.rank.max(self.candidates.remove(known).rank);
-        } else if !self.wants(candidate.rank) {
+    fn offer(&mut self, mut candidate: C) {
+        if let Some(known) = self.candidates.iter().position(|one| one.is_same(&candidate)) {
+            // Whichever is too high is found out when the candidate is to go.
+            let known = self.candidates.remove(known);
+            if known.rank() > candidate.rank() {
+                candidate = known;
+            }
+        } else if !self.wants(candidate.rank()) {
             return;
         } else if self.is_full() {
             self.candidates.remove(0);
         }
-        let place = self.candidates.partition_point(|one| one.rank <= candidate.rank);
+        let place = self.candidates.partition_point(|one| one.rank() <= candidate.rank());
         self.candidates.insert(place, candidate);
     }
 
+    /// Takes out the best victim.
+    fn take(&mut self) -> Option<C> {
+        self.candidates.pop()
+    }
+}
+
+impl EvictionPool<PooledKey> {
     /// Returns the `count` best victims, or as many as there are.
     fn best(&self, count: usize) -> &[PooledKey] {
         &self.candidates[self.candidates.len().saturating_sub(count)..]
-    }
-
-    /// Takes out the best victim.
-    fn take(&mut self) -> Option<PooledKey> {
-        self.candidates.pop()
     }
 
     /// Forgets the candidates with names, so that what a shard remembers stays small.
@@ -174,6 +191,16 @@ impl EvictionPool {
 
     fn memory_bytes(&self) -> u64 {
         (self.candidates.capacity() * size_of::<PooledKey>()) as u64
+    }
+}
+
+impl Pooled for PooledKey {
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn is_same(&self, other: &PooledKey) -> bool {
+        self.hash == other.hash && self.database == other.database && self.name == other.name
     }
 }
 
@@ -300,8 +327,8 @@ impl Drawn {
 }
 
 /// A block that may be evicted.
-#[derive(Clone, Copy)]
-struct Block {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
     offset: u64,
     owner: BlockOwner,
     rank: u64,
@@ -309,6 +336,16 @@ struct Block {
     is_adopted: bool,
     /// The policy spares it while there are others.
     is_new: bool,
+}
+
+impl Pooled for Block {
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn is_same(&self, other: &Block) -> bool {
+        (self.offset, self.owner) == (other.offset, other.owner)
+    }
 }
 
 /// A key that may be evicted, by what it takes to evict it.
@@ -405,7 +442,7 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Option<Victim> {
         let choice = self.choice(Victims::Any, context.spared);
-        let samples = choice.policy.block_samples(self.eviction_samples.load(Ordering::Relaxed));
+        let samples = choice.policy.samples_anywhere(self.eviction_samples.load(Ordering::Relaxed));
         let victims = (0..samples).filter_map(|_| {
             let index = self.random_shard(candidate_count, context.random);
             self.lock(index).shard_mut(index).sample_victim(choice, context)
@@ -428,21 +465,56 @@ impl Keyspace {
         }
     }
 
-    /// Returns the block of the highest rank of a few that no reader holds and that may go.
+    /// Returns the block of the highest rank of a few, and of those that earlier choices have met,
+    /// that no reader holds and that may go.
     fn best_block(&self, candidate_count: u64, context: &mut SweepContext<'_>) -> Option<Block> {
         let choice = self.choice(Victims::Any, context.spared);
         let samples = choice.policy.block_samples(self.eviction_samples.load(Ordering::Relaxed));
-        let blocks = (0..samples).filter_map(|_| {
+        let mut drawn = Vec::with_capacity(samples as usize);
+        for _ in 0..samples {
             let among_all = self.sample_block(choice, context);
-            among_all.or_else(|| self.sample_volatile_block(choice, candidate_count, context))
-        });
-        let preference = |block: &Block| (!block.is_new, block.rank);
-        let best = blocks.max_by_key(preference);
-        if !choice.policy.observes() {
-            return best;
+            let volatile = || self.sample_volatile_block(choice, candidate_count, context);
+            drawn.extend(among_all.or_else(volatile));
         }
-        let leaving = self.leaving_blocks(choice, candidate_count, context);
-        leaving.into_iter().chain(best).max_by_key(preference)
+        if choice.policy.observes() {
+            for _ in 0..LEAVING_SHARDS {
+                drawn.extend(self.leaving_blocks(choice, candidate_count, context));
+            }
+        }
+        let mut pool = self.block_pool();
+        pool.prepare(choice.policy);
+        let old = drawn.iter().filter(|block| !block.is_new);
+        old.for_each(|block| pool.offer(*block));
+        drop(pool);
+        self.remembered_block(choice, context)
+            .or_else(|| drawn.into_iter().max_by_key(|block| (!block.is_new, block.rank)))
+    }
+
+    /// Returns the block that should go first of those that choices have met, if there is one that
+    /// may go and was not used since.
+    fn remembered_block(
+        &self,
+        choice: Choice<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Block> {
+        for _ in 0..CANDIDATES_MAX {
+            let known = self.block_pool().take()?;
+            let Some(block) = self.ranked(known.offset, known.owner, choice, context) else {
+                continue;
+            };
+            // A lower rank than before is that of an entry that was used meanwhile.
+            if block.rank >= known.rank || choice.policy.is_random() {
+                return Some(Block { is_new: false, ..block });
+            }
+            if !block.is_new {
+                self.block_pool().offer(block);
+            }
+        }
+        None
+    }
+
+    fn block_pool(&self) -> MutexGuard<'_, EvictionPool<Block>> {
+        self.block_pool.lock().expect("no holder of the pool panics")
     }
 
     /// Returns the blocks of some keys of a random shard that are not new any more.
@@ -600,7 +672,7 @@ impl Shard {
     fn offer_leaving(
         &self,
         leaving: &[LeavingKey],
-        pool: &mut EvictionPool,
+        pool: &mut EvictionPool<PooledKey>,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> usize {
@@ -641,7 +713,7 @@ impl Shard {
     fn offer_volatile(
         &self,
         count: usize,
-        pool: &mut EvictionPool,
+        pool: &mut EvictionPool<PooledKey>,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
@@ -690,7 +762,7 @@ impl Shard {
     #[inline]
     fn offer(
         &self,
-        pool: &mut EvictionPool,
+        pool: &mut EvictionPool<PooledKey>,
         (database, entry): (DatabaseIndex, &Entry<'_>),
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,

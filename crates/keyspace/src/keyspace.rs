@@ -10,9 +10,9 @@ use collections::Limits;
 use effects::{Admission, EffectSink};
 use rdb::Version;
 
-use crate::eviction::SAMPLES_DEFAULT;
 use crate::eviction::adaptive::AdaptiveState;
 use crate::eviction::policy::EvictionPolicy;
+use crate::eviction::{Block, EvictionPool, SAMPLES_DEFAULT};
 use crate::guard::Guard;
 use crate::key_waits::UnservedKeys;
 use crate::memory_limit::{MemoryAccount, TENACITY_DEFAULT};
@@ -44,6 +44,8 @@ pub struct Keyspace {
     pub(crate) adaptive: Mutex<AdaptiveState>,
     pub(crate) eviction_samples: AtomicU32,
     pub(crate) eviction_tenacity: AtomicU32,
+    /// The large entries that should go first of those that choices have met.
+    pub(crate) block_pool: Mutex<EvictionPool<Block>>,
     /// Bytes of large entries that were evicted while small ones had been unused for longer.
     pub(crate) slab_debt: AtomicU64,
     /// Bytes of large entries that were evicted for want of slab pages.
@@ -87,6 +89,7 @@ impl Keyspace {
             adaptive: Mutex::default(),
             eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
             eviction_tenacity: AtomicU32::new(TENACITY_DEFAULT),
+            block_pool: Mutex::default(),
             slab_debt: AtomicU64::new(0),
             extent_debt: AtomicU64::new(0),
             keys_per_shard_bounds: Default::default(),

@@ -11,8 +11,8 @@ use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, 
 use collections::{Limits, Rules};
 use effects::EffectSink;
 
-use crate::eviction::EvictionPool;
 use crate::eviction::policy::{EvictionPolicy, KeyEvent, Setup, ShardPolicy, Told};
+use crate::eviction::{EvictionPool, PooledKey};
 use crate::key_waits::{UnservedKeys, WaitTable};
 use crate::key_watches::WatchTable;
 use crate::leases::LeaseTable;
@@ -63,7 +63,7 @@ pub(crate) struct Shard {
     pub watches: WatchTable,
     pub waits: WaitTable,
     pub leases: LeaseTable,
-    pub eviction_pool: EvictionPool,
+    pub eviction_pool: EvictionPool<PooledKey>,
     pub policy: ShardPolicy,
     /// The database that the next expiry step looks at first.
     pub expiry_database: DatabaseIndex,

@@ -14,6 +14,7 @@ pub(crate) const ALLKEYS: Row = Row {
     observes: false,
     samples_min: 1,
     block_samples_min: 1,
+    samples_anywhere_min: 1,
     ranking: |_| Box::new(Lfu),
 };
 

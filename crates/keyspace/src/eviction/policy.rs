@@ -38,9 +38,10 @@ pub(crate) struct Row {
     pub observes: bool,
     /// A choice looks at so many keys at least, whatever maxmemory-samples says.
     pub samples_min: u32,
-    /// As above, where large entries are wanted: nothing is remembered of these from one choice to
-    /// the next.
+    /// As above, where large entries are wanted.
     pub block_samples_min: u32,
+    /// As above, where memory of either kind is wanted: nothing is remembered of these choices.
+    pub samples_anywhere_min: u32,
     /// Returns the ranking of one shard.
     pub ranking: fn(&Setup<'_>) -> Box<dyn Ranking>,
 }
@@ -289,6 +290,11 @@ impl EvictionPolicy {
     /// Returns how many large entries a choice looks at.
     pub(crate) fn block_samples(self, configured: u32) -> u32 {
         if self.is_random() { 1 } else { configured.max(self.0.block_samples_min) }
+    }
+
+    /// Returns how many entries a choice among those of all shards looks at.
+    pub(crate) fn samples_anywhere(self, configured: u32) -> u32 {
+        if self.is_random() { 1 } else { configured.max(self.0.samples_anywhere_min) }
     }
 
     /// Returns whether only keys with a time to live may go.

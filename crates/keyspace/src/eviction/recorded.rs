@@ -18,6 +18,7 @@ pub(crate) const ALLKEYS: Row = Row {
     observes: true,
     samples_min: 1,
     block_samples_min: 1,
+    samples_anywhere_min: 1,
     ranking: |_| Box::new(Recorded::default()),
 };
 

@@ -536,3 +536,59 @@ fn keys_of_one_hash_are_evicted_one_by_one() {
         assert_eq!(evict_of_one_hash(policy, 300, 0), 0, "{policy:?}");
     }
 }
+
+/// Returns 100 large entries, one used after the other, and the names of the first twelve.
+fn with_large_entries() -> (Fixture, Vec<String>) {
+    let fixture = Fixture::with_segments(1 << 18, 64);
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    fixture.keyspace.set_eviction_samples(24);
+    for number in 0..100 {
+        let at = later(number * 1000);
+        let name = format!("large:{number}");
+        let set = |view: &mut crate::WriteView<'_>, key: &Key<'_>| {
+            view.set(key, &[b'v'; 8_000], Expiry::Clear)
+        };
+        fixture.write(&name, at, set).expect("there is no limit");
+    }
+    (fixture, (0..12).map(|number| format!("large:{number}")).collect())
+}
+
+/// The time at which nothing of [`with_large_entries`] is new.
+const LARGE_ENTRIES_END: UnixMs = UnixMs(NOW.0 + 200_000);
+
+fn evict_large(fixture: &Fixture, count: usize, random: &mut Prng) {
+    for _ in 0..count {
+        let context = &mut SweepContext::new(LARGE_ENTRIES_END, random);
+        assert!(fixture.keyspace.evict_blocks(1, context).freed > 0);
+    }
+}
+
+fn count_present(fixture: &Fixture, names: &[String]) -> usize {
+    names.iter().filter(|name| fixture.get(name, LARGE_ENTRIES_END).is_some()).count()
+}
+
+#[test]
+fn large_entries_that_earlier_choices_have_met_go_first() {
+    let present: usize = (0..16)
+        .map(|number| {
+            let (fixture, old) = with_large_entries();
+            evict_large(&fixture, old.len(), &mut Prng::new(number));
+            count_present(&fixture, &old)
+        })
+        .sum();
+    // Without a memory more than 40 of the 192.
+    assert!(present < 16, "{present} of the oldest are there");
+}
+
+#[test]
+fn large_entry_that_is_used_after_a_choice_has_met_it_stays() {
+    for number in 0..16 {
+        let (fixture, old) = with_large_entries();
+        let random = &mut Prng::new(number);
+        // Nearly all of the others are met and remembered.
+        evict_large(&fixture, 4, random);
+        let left = count_present(&fixture, &old);
+        evict_large(&fixture, 12, random);
+        assert_eq!(count_present(&fixture, &old), left, "all of them were used");
+    }
+}
