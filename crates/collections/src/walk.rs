@@ -3,8 +3,8 @@
 //! From its begin on the collection gives the walk what it is about to change, where the walk does
 //! not have that yet: of a table the entries of one bucket, of a list one of its listpacks. What
 //! the walk has of each is noted by how the collection was at the begin: buckets may split and
-//! merge meanwhile, and listpacks come and go. A collection that is to go, or to become compact,
-//! gives all that is left.
+//! merge meanwhile, and listpacks come and go. A list that is to become compact gives all that is
+//! left of it. Where a collection is stored may change: its walk leads through it all the same.
 //!
 //! Parts are bytes: those of each behind their number, 32 bits. A field of a hash comes before its
 //! value, a member of a sorted set before its score; a part of a list is a listpack; of a stream
@@ -90,17 +90,6 @@ pub(crate) trait Walked {
     /// each few; returns whether there is none left.
     fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool;
 
-    /// Gives the walk that goes on, if one does, all that it does not have yet.
-    fn keep_rest(&mut self) {
-        let Some(keeper) = self.keeper().map(Arc::clone) else { return };
-        keeper.keep_parts(|out| {
-            let is_done = self.step(&mut || false, out);
-            assert!(is_done, "nothing ends it before");
-        });
-        self.end();
-        keeper.kept().is_whole = true;
-    }
-
     /// Ends the walk.
     fn end(&mut self);
 }
@@ -143,13 +132,6 @@ impl Collection {
     /// Returns whether a walk goes on.
     pub fn is_walked(&mut self) -> bool {
         self.walked().is_some_and(|walked| walked.keeper().is_some())
-    }
-
-    /// Gives the walk that goes on, if one does, all that it does not have yet.
-    pub fn keep_rest(&mut self) {
-        if let Some(walked) = self.walked() {
-            walked.keep_rest();
-        }
     }
 
     /// Ends the walk that goes on, if one does.

@@ -12,6 +12,7 @@ use effects::{Cause, Effect, EventClass};
 use crate::eviction::policy::KeyEvent;
 use crate::object::{compact_in, compact_of, copy_of, fits_entry, handle_of};
 use crate::scratch::SCRATCH_BYTES_MIN;
+use crate::snapshot::MovedWalk;
 use crate::write::{KeyWriter, WriteView};
 
 /// The longest string that is moved without memory of its own, in bytes.
@@ -332,13 +333,16 @@ impl WriteView<'_> {
             false => id,
         };
         let bytes = writer.part().object(id).memory_bytes();
-        let mut moved = writer.take_value(id);
+        let (mut moved, walk) = writer.take_value(id);
         let mut writer = self.at(target);
         let found = writer.live(target.key);
         if let Err(need) = writer.store_moved(target.key, found, &mut moved) {
-            self.at(source).give_back(source.key, moved);
+            let mut writer = self.at(source);
+            writer.give_back(source.key, moved);
+            writer.continue_walk(source.key, walk);
             return Err(need);
         }
+        writer.continue_walk(target.key, walk);
         self.at(source).drop_entry(source.key, bytes);
         Ok(())
     }
@@ -392,17 +396,25 @@ impl KeyWriter<'_> {
         self.moved_value(id, value)
     }
 
-    /// Returns what the entry at `id` holds; a collection is not there any more.
-    fn take_value(&mut self, id: EntryId) -> MovedValue {
+    /// Returns what the entry at `id` holds; a collection is not there any more, and with it goes
+    /// how far a snapshot is.
+    fn take_value(&mut self, id: EntryId) -> (MovedValue, Option<MovedWalk>) {
         let part = self.part();
         let handle = handle_of(&part.table.entry(id));
-        let value = handle.map(|handle| {
-            let mut collection = part.store.take(handle);
-            // It goes on elsewhere, where the snapshot does not look for it.
-            collection.keep_rest();
-            Value::Collection(Some(collection))
-        });
-        self.moved_value(id, value)
+        let mut collection = handle.map(|handle| part.store.take(handle));
+        let walk = collection.as_mut().and_then(|collection| self.shard.take_walk(collection));
+        let value = collection.map(|collection| Value::Collection(Some(collection)));
+        (self.moved_value(id, value), walk)
+    }
+
+    /// Has a snapshot go on through the collection that was stored at `key`, as far as it was with
+    /// it at the other place.
+    fn continue_walk(&mut self, key: &Key<'_>, walk: Option<MovedWalk>) {
+        let Some(walk) = walk else { return };
+        let table = &self.part().table;
+        let id = table.find(key.hash, key.bytes).expect("it was stored just now");
+        let handle = handle_of(&table.entry(id)).expect("what is compact is not gone through");
+        self.shard.continue_walk(walk, self.database, handle);
     }
 
     /// Returns `value`, or the bytes of the entry at `id`, with what that is like.

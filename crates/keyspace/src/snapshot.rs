@@ -9,15 +9,17 @@
 //!
 //! A large collection is gone through in pieces, too ([`collections::Walk`]): a change of its key
 //! begins that, and from then on the collection gives what it is about to change. One that is
-//! deleted meanwhile becomes the snapshot's own. In a file the parts of a value stand side by side,
-//! so the snapshot goes through one collection at a time, and gives nothing else meanwhile.
+//! deleted meanwhile becomes the snapshot's own, and with one that moves to another shard goes how
+//! far the snapshot is, even where that has been through the shard. In a file the parts of a value
+//! stand side by side, so the snapshot goes through one collection at a time, and gives nothing
+//! else meanwhile.
 //!
 //! *Not here*: the file. What a snapshot gives are encoded entries, and large strings that are held
 //! where they lie.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::layout::home_bucket;
 use arena::{Entry, HeldValue, ValueType};
@@ -79,8 +81,6 @@ pub struct Snapshot<'k> {
     counts: Vec<(DatabaseIndex, DatabaseCounts)>,
     /// The shard that is gone through, or the number of shards.
     position: u16,
-    /// The shard of the large collection whose parts are being given.
-    walked: Option<u16>,
 }
 
 /// What a snapshot gives at once. Its memory is charged until it is dropped.
@@ -136,8 +136,15 @@ struct SnapshotState {
     queued_bytes: AtomicU64,
     /// The bytes of the large collections that were deleted and are kept for it.
     owned_bytes: AtomicU64,
+    /// The large collections that are yet to be gone through, or to the end.
+    large_count: AtomicU64,
+    /// The shard of the large collection whose parts are being given, which is the first of that
+    /// shard's. Changed while the shard is locked, and while both are where the collection moves.
+    walked: Mutex<Option<ShardIndex>>,
     was_flushed: AtomicBool,
     has_overflowed: AtomicBool,
+    /// It has ended or is about to: what moves between shards is not gone through any more.
+    has_ended: AtomicBool,
     uses: FiledUses,
 }
 
@@ -170,9 +177,16 @@ struct LargeWalk {
     owned_bytes: u64,
 }
 
+/// How far a snapshot is with a large collection that is on its way to another place.
+pub(crate) struct MovedWalk {
+    large: LargeWalk,
+    /// Whether its parts are being given.
+    is_given: bool,
+}
+
 /// Where a large collection is.
 enum LargePlace {
-    /// In the store of its database, unless the walk has all that is left of it.
+    /// In the store of its database in this shard, unless the walk has all that is left of it.
     Stored(Handle),
     /// It was deleted, and is kept for the snapshot alone.
     Owned(Box<Collection>),
@@ -214,8 +228,11 @@ impl Keyspace {
             options,
             queued_bytes: AtomicU64::new(0),
             owned_bytes: AtomicU64::new(0),
+            large_count: AtomicU64::new(0),
+            walked: Mutex::new(None),
             was_flushed: AtomicBool::new(false),
             has_overflowed: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             uses: FiledUses::new(policy, options.now),
         });
         let mut guard = self.lock_all();
@@ -231,7 +248,7 @@ impl Keyspace {
         let counts = self.databases().map(|database| (database, self.counts(database)));
         let counts = counts.filter(|(_, counts)| counts.keys > 0).collect();
         let lsn = lsn(last);
-        Ok(Snapshot { keyspace: self, shared, lsn, counts, position: 0, walked: None })
+        Ok(Snapshot { keyspace: self, shared, lsn, counts, position: 0 })
     }
 }
 
@@ -266,23 +283,30 @@ impl Snapshot<'_> {
         self.shared.check()?;
         let shared = Arc::clone(&self.shared);
         let mut batch = SnapshotBatch { pieces: Vec::new(), bytes: 0, shared, freed: None };
-        if let Some(index) = self.walked {
-            let mut guard = self.keyspace.lock(ShardIndex(index));
-            if guard.only().0.walk_large(&mut is_due, &mut batch) {
-                self.walked = None;
+        let walked = *self.shared.walked();
+        let was_everywhere = usize::from(self.position) == self.keyspace.shard_count();
+        if let Some(index) = walked {
+            let mut guard = self.keyspace.lock(index);
+            // The collection may have moved just before: then this was the wrong shard.
+            let is_here = *self.shared.walked() == walked;
+            if is_here && guard.only().0.walk_large(&mut is_due, &mut batch) {
+                *self.shared.walked() = None;
             }
         } else if self.queued_bytes() >= QUEUED_BYTES_MIN {
             self.collect(&mut batch);
-        } else {
-            if usize::from(self.position) == self.keyspace.shard_count() {
+        } else if was_everywhere {
+            // Some may have moved to shards that it had been through.
+            if self.shared.large_count.load(Ordering::Relaxed) == 0 {
                 return Ok(None);
             }
+            self.collect(&mut batch);
+        } else {
             let mut guard = self.keyspace.lock(ShardIndex(self.position));
             let shard = guard.only().0;
             let is_done = shard.walk_snapshot(&mut is_due);
             let is_walked = shard.snapshot.as_mut().is_some_and(|part| part.give(&mut batch));
             if is_walked {
-                self.walked = Some(self.position);
+                *self.shared.walked() = Some(ShardIndex(self.position));
             } else if is_done {
                 shard.end_snapshot();
                 self.position += 1;
@@ -294,11 +318,11 @@ impl Snapshot<'_> {
 
     /// Takes what writes have left in all shards, up to the first that has a large collection.
     fn collect(&mut self, batch: &mut SnapshotBatch) {
-        for index in self.position..self.keyspace.shard_count() as u16 {
-            let mut guard = self.keyspace.lock(ShardIndex(index));
+        for index in self.keyspace.shard_indexes() {
+            let mut guard = self.keyspace.lock(index);
             let part = guard.only().0.snapshot.as_mut();
             if part.is_some_and(|part| part.give(batch)) {
-                self.walked = Some(index);
+                *self.shared.walked() = Some(index);
                 return;
             }
         }
@@ -311,8 +335,9 @@ impl Drop for Snapshot<'_> {
             // A shard may be in the middle of a change: the process ends.
             return;
         }
-        for index in self.position..self.keyspace.shard_count() as u16 {
-            self.keyspace.lock(ShardIndex(index)).only().0.end_snapshot();
+        self.shared.has_ended.store(true, Ordering::Relaxed);
+        for index in self.keyspace.shard_indexes() {
+            self.keyspace.lock(index).only().0.end_snapshot();
         }
     }
 }
@@ -326,6 +351,10 @@ impl SnapshotState {
             true => Err(SnapshotEnd::Overflow),
             false => Ok(()),
         }
+    }
+
+    fn walked(&self) -> MutexGuard<'_, Option<ShardIndex>> {
+        self.walked.lock().expect("no holder of the place panics")
     }
 
     /// Notes that `bytes` more were left to it.
@@ -363,6 +392,17 @@ impl Drop for SnapshotBatch {
 }
 
 impl ShardSnapshot {
+    fn new(shared: Arc<SnapshotState>) -> ShardSnapshot {
+        let SnapshotOptions { version, compresses, .. } = shared.options;
+        ShardSnapshot {
+            shared,
+            encoder: EntryEncoder::new(version, compresses),
+            pieces: Vec::new(),
+            bytes: 0,
+            large: VecDeque::new(),
+        }
+    }
+
     /// Moves what is there to `batch`; returns whether there is a large collection too, which is to
     /// be gone through next.
     fn give(&mut self, batch: &mut SnapshotBatch) -> bool {
@@ -445,6 +485,7 @@ impl ShardSnapshot {
         let walk = part.store.walkable(handle).begin_walk(growth);
         let bytes = (begin.capacity() + end.capacity()) as u64 + walk.memory_bytes();
         self.shared.account.charge(bytes);
+        self.shared.large_count.fetch_add(1, Ordering::Relaxed);
         let (shared, place) = (Arc::clone(&self.shared), LargePlace::Stored(handle));
         let begin = Some(begin);
         self.large.push_back(LargeWalk {
@@ -640,6 +681,7 @@ impl LargeWalk {
 impl Drop for LargeWalk {
     fn drop(&mut self) {
         let kept = self.walk.kept_bytes();
+        self.shared.large_count.fetch_sub(1, Ordering::Relaxed);
         self.shared.queued_bytes.fetch_sub(kept, Ordering::Relaxed);
         self.shared.owned_bytes.fetch_sub(self.owned_bytes, Ordering::Relaxed);
         self.shared.discharge(self.bytes + self.owned_bytes + kept);
@@ -676,16 +718,7 @@ impl Shard {
                 has_keys = true;
             }
         }
-        let SnapshotOptions { version, compresses, .. } = shared.options;
-        self.snapshot = has_keys.then(|| {
-            Box::new(ShardSnapshot {
-                shared: Arc::clone(shared),
-                encoder: EntryEncoder::new(version, compresses),
-                pieces: Vec::new(),
-                bytes: 0,
-                large: VecDeque::new(),
-            })
-        });
+        self.snapshot = has_keys.then(|| Box::new(ShardSnapshot::new(Arc::clone(shared))));
     }
 
     fn end_snapshot(&mut self) {
@@ -755,6 +788,36 @@ impl Shard {
         match &mut self.snapshot {
             Some(snapshot) => snapshot.adopt(collection),
             None => Some(collection),
+        }
+    }
+
+    /// Takes how far the snapshot is with `collection`, which is about to be stored elsewhere,
+    /// where that has yet to go through it: [`Shard::continue_walk`] follows.
+    pub fn take_walk(&mut self, collection: &mut Collection) -> Option<MovedWalk> {
+        let index = self.index();
+        let ShardSnapshot { shared, large, .. } = &mut **self.snapshot.as_mut()?;
+        let position = large.iter().position(|large| large.walk.is_of(collection))?;
+        let is_given = position == 0 && *shared.walked() == Some(index);
+        Some(MovedWalk { large: large.remove(position)?, is_given })
+    }
+
+    /// Has the snapshot go on where its collection is now, at `handle` of `database`. The caller
+    /// has not let go of the shard from which it was taken.
+    pub fn continue_walk(&mut self, moved: MovedWalk, database: DatabaseIndex, handle: Handle) {
+        let MovedWalk { mut large, is_given } = moved;
+        let shared = Arc::clone(&large.shared);
+        if shared.has_ended.load(Ordering::Relaxed) {
+            return self.stored(database, handle).end_walk();
+        }
+        (large.database_now, large.place) = (database, LargePlace::Stored(handle));
+        if is_given {
+            *shared.walked() = Some(self.index());
+        }
+        // The snapshot may have been through this shard.
+        let snapshot = self.snapshot.get_or_insert_with(|| Box::new(ShardSnapshot::new(shared)));
+        match is_given {
+            true => snapshot.large.push_front(large),
+            false => snapshot.large.push_back(large),
         }
     }
 

@@ -340,6 +340,16 @@ impl Quicklist {
         }
     }
 
+    /// Gives the walk that goes on, if one does, all that it does not have yet.
+    pub fn keep_rest(&mut self) {
+        let Some(walk) = self.walk.0.take() else { return };
+        let packs = walk.numbers.iter().zip(&self.nodes);
+        let left = packs.filter(|(number, _)| **number != TAKEN);
+        let left = left.map(|(number, node)| ((*number).into(), node.pack.bytes()));
+        walk.keeper.keep_packs(left, put_part);
+        walk.keeper.kept().is_whole = true;
+    }
+
     /// Notes that node `index` has come.
     #[inline]
     fn note_new(&mut self, index: usize) {
@@ -408,15 +418,6 @@ impl Walked for Quicklist {
         drop(kept);
         self.walk.0 = None;
         true
-    }
-
-    fn keep_rest(&mut self) {
-        let Some(walk) = self.walk.0.take() else { return };
-        let packs = walk.numbers.iter().zip(&self.nodes);
-        let left = packs.filter(|(number, _)| **number != TAKEN);
-        let left = left.map(|(number, node)| ((*number).into(), node.pack.bytes()));
-        walk.keeper.keep_packs(left, put_part);
-        walk.keeper.kept().is_whole = true;
     }
 
     fn end(&mut self) {

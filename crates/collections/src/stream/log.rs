@@ -589,14 +589,6 @@ impl Walked for Log {
         true
     }
 
-    fn keep_rest(&mut self) {
-        let Some(walk) = self.walk.0.take() else { return };
-        let nodes = self.nodes.range(walk.next);
-        let left = nodes.take_while(|(key, _)| walk.last.is_some_and(|last| *key <= last));
-        walk.keeper.keep_packs(left.map(|(key, pack)| (key.number(), (key, pack))), put_node);
-        walk.keeper.kept().is_whole = true;
-    }
-
     fn end(&mut self) {
         self.walk.0 = None;
     }

@@ -86,6 +86,11 @@ impl File {
 
     /// Returns the digest of the dataset that the file makes.
     fn digest(self) -> DatasetDigest {
+        Access::free(&self.load().keyspace).digest()
+    }
+
+    /// Returns the dataset that the file makes.
+    fn load(self) -> Fixture {
         let bytes = self.writer.finish().unwrap();
         let fixture = Fixture::with_segments(1 << 16, 4096);
         let mut reader = FileReader::open(&bytes[..]).unwrap();
@@ -104,7 +109,7 @@ impl File {
                 _ => {}
             }
         }
-        Access::free(&fixture.keyspace).digest()
+        fixture
     }
 }
 
@@ -689,23 +694,146 @@ fn what_is_evicted_before_its_bucket_is_copied_is_in_the_snapshot() {
     }
 }
 
-#[test]
-fn a_large_collection_that_moves_may_pass_the_bound_by_its_own_length() {
-    for key in LARGE {
-        let fixture = Fixture::with_segments(1 << 16, 4096);
-        let keyspace = &fixture.keyspace;
-        make_large(&fixture);
-        let expected = Access::free(keyspace).digest();
-        let options = SnapshotOptions { queued_bytes_max: 20_000, ..OPTIONS };
-        let snapshot = keyspace.begin_snapshot(options, |last| last).unwrap();
-        let renamed =
-            |view: &mut WriteView<'_>, [key, other]: [&Key<'_>; 2]| view.rename(key, other);
-        assert!(with_view(keyspace, [key, "another"], DB0, renamed).unwrap());
-        assert!(snapshot.queued_bytes() > 100_000, "{key}");
-        let mut file = File::begin();
-        take_rest(snapshot, &mut file, || {});
-        assert_eq!(file.digest(), expected, "{key}");
+/// Gives what `name` holds another name, and takes it to the other database one time in two; keeps
+/// `place` up to date, which is the number of the name and the database.
+fn move_large(keyspace: &Keyspace, name: &str, place: &mut (u32, DatabaseIndex)) {
+    let (number, database) = *place;
+    let names = [format!("{name} {number}"), format!("{name} {}", number + 1)];
+    let renamed = |view: &mut WriteView<'_>, [key, other]: [&Key<'_>; 2]| view.rename(key, other);
+    let names = [names[0].as_str(), names[1].as_str()];
+    assert!(with_view(keyspace, names, database, renamed).unwrap());
+    place.0 += 1;
+    if number.is_multiple_of(2) {
+        place.1 = DatabaseIndex(1 - database.0);
+        let moved = |view: &mut WriteView<'_>, [key, _]: [&Key<'_>; 2]| view.move_to(key, place.1);
+        assert!(with_view(keyspace, [names[1]; 2], database, moved).unwrap());
     }
+}
+
+/// Makes large collections whose names end with 0.
+fn make_large_to_move(fixture: &Fixture) {
+    make_large(fixture);
+    for name in LARGE {
+        let names = [name, &format!("{name} 0")];
+        assert!(with_view(&fixture.keyspace, names, DB0, |view, [from, to]| {
+            view.rename(from, to).unwrap()
+        }));
+    }
+}
+
+#[test]
+fn a_large_collection_that_moves_gives_nothing_and_is_gone_through_where_it_is() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    make_large_to_move(&fixture);
+    let mut places = [(0, DB0); LARGE.len()];
+    for rounds in [0, 5, 500] {
+        let (expected, used) = (Access::free(keyspace).digest(), keyspace.used_memory());
+        let mut snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        let mut file = File::begin();
+        let mut move_one = |round: usize| {
+            move_large(keyspace, LARGE[round % LARGE.len()], &mut places[round % LARGE.len()]);
+        };
+        // Before any of them is gone through, one after another while one is, and all the time.
+        for round in 0..12 {
+            let before = snapshot.queued_bytes();
+            move_one(round);
+            let given = snapshot.queued_bytes() - before;
+            assert!(given < 1_000, "{given} bytes for a move");
+        }
+        for round in 0..rounds {
+            let Some(batch) = snapshot.step(|| true).unwrap() else { break };
+            file.add(&batch);
+            move_one(round);
+        }
+        if rounds == 5 {
+            drop(snapshot);
+            move_one(0);
+            assert!(keyspace.used_memory() < used + 2_000, "no walk goes on");
+            continue;
+        }
+        let mut round = 0;
+        take_rest(snapshot, &mut file, || {
+            round += 1;
+            move_one(round);
+        });
+        assert_eq!(file.digest(), expected, "{rounds}");
+    }
+}
+
+#[test]
+fn a_large_collection_that_finds_no_room_elsewhere_is_gone_through_where_it_stays() {
+    let fixture = Fixture::with_segments(1 << 16, 256);
+    let keyspace = &fixture.keyspace;
+    make_large(&fixture);
+    for (length, number) in
+        [50_000, 4_000].into_iter().flat_map(|it| (0..4_000).map(move |n| (it, n)))
+    {
+        let (name, value) = (format!("{length} {number}"), vec![b'v'; length]);
+        // Until there is no room.
+        let _ = fixture.write(&name, NOW, |view, key| view.set(key, &value, crate::Expiry::Clear));
+    }
+    let expected = Access::free(keyspace).digest();
+    let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+    let (mut file, mut round, mut refused) = (File::begin(), 0, 0);
+    take_rest(snapshot, &mut file, || {
+        let name = LARGE[round % LARGE.len()];
+        round += 1;
+        let names = [name, &format!("{name} {}", "of a long name".repeat(300))];
+        let renamed = with_view(keyspace, names, DB0, |view, [from, to]| view.rename(from, to));
+        // A page or two may have room.
+        refused += usize::from(renamed.is_err());
+    });
+    assert!(refused > 100 && file.digest() == expected, "{refused} were refused");
+}
+
+/// Set when it is dropped, so that threads end also where what they are there for fails.
+struct Ends<'e>(&'e AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn collections_that_move_while_a_snapshot_is_taken_are_in_it_once() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    make_large_to_move(&fixture);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for names in LARGE.chunks(3) {
+            let ends = &ends;
+            scope.spawn(move || {
+                let mut places = [(0, DB0); 3];
+                while !ends.load(Ordering::Relaxed) {
+                    for (name, place) in names.iter().zip(&mut places) {
+                        move_large(keyspace, name, place);
+                    }
+                }
+            });
+        }
+        let _ends = Ends(&ends);
+        for round in 0..10 {
+            let mut snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+            let (mut file, mut steps) = (File::begin(), 0);
+            while let Some(batch) = snapshot.step(|| true).unwrap() {
+                file.add(&batch);
+                steps += 1;
+                if round % 2 == 1 && steps > 3_000 {
+                    // It ends in the middle: the next begins all the same.
+                    break;
+                }
+            }
+            drop(snapshot);
+            if round % 2 == 0 {
+                let loaded = file.load();
+                let counts = [DB0, DB1].map(|database| loaded.keyspace.counts(database).keys);
+                assert_eq!(counts.iter().sum::<u64>(), LARGE.len() as u64);
+            }
+        }
+    });
 }
 
 #[test]
