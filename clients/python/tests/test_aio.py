@@ -1,6 +1,7 @@
 """The store for asyncio."""
 
 import asyncio
+import datetime
 import os
 
 import forebay
@@ -56,6 +57,7 @@ def test_wait_ends_by_its_timeout_and_by_cancelling(db):
     async def work(store):
         assert await store.take("key", 0.01) is None
         assert await store.get_blocking("key", 0.01) is None
+        assert await store.get_blocking("key", datetime.timedelta(milliseconds=10)) is None
         task = asyncio.create_task(store.take("key", None))
         await asyncio.sleep(0.01)
         task.cancel()

@@ -2,6 +2,8 @@
 
 import array
 import pickle
+import re
+import time
 
 import forebay
 import pytest
@@ -136,6 +138,35 @@ def test_options_of_put(each):
         with pytest.raises(ValueError):
             each.put("key", b"6", **wrong)
     assert each.get("key").load() == b"5"
+
+
+def test_times_are_rounded_up_to_milliseconds(each):
+    from forebay._db import _milliseconds
+
+    assert [_milliseconds(0.0004), _milliseconds(0.07), _milliseconds(0.0711)] == [1, 70, 72]
+    assert [_milliseconds(0), _milliseconds(-0.0004), _milliseconds(-1)] == [0, 0, -1000]
+    # The server refuses zero.
+    assert each.pipeline().put("key", b"x", ttl=0.0004).execute() in (["OK"], [b"OK"])
+    until_absent(each, "key")
+    # What is deleted at once has not expired.
+    before = expired(each)
+    each.put("key", b"x")
+    assert each.expire("key", 0.0004)
+    until_absent(each, "key")
+    assert expired(each) == before + 1
+
+
+def until_absent(db, key):
+    # The server counts what it finds to have expired.
+    while db.call("EXISTS", key):
+        time.sleep(0.001)
+
+
+def expired(db):
+    """Returns how many keys have expired."""
+    text = db.call("INFO", "stats")
+    text = text if isinstance(text, str) else text.decode()
+    return int(re.search("^expired_keys:([0-9]+)", text, re.MULTILINE)[1])
 
 
 def test_take_deletes(each):

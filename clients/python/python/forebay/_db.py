@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import glob
 import itertools
+import math
 import os
 import shutil
 import sys
@@ -151,7 +152,7 @@ class Db(_native.Client, MutableMapping):
 
         It is deleted at once where that is 0 or less.
         """
-        return self.call(b"PEXPIRE", key, round(ttl * 1000)) == 1
+        return self.call(b"PEXPIRE", key, _milliseconds(ttl)) == 1
 
     def persist(self, key) -> bool:
         """Has `key` live without an end; returns whether that changed anything."""
@@ -243,7 +244,7 @@ class Pipeline:
 
     def put(self, key, value, ttl=None):
         """Adds a SET of bytes or text; returns the pipeline."""
-        expiry = () if ttl is None else (b"PX", round(ttl * 1000))
+        expiry = () if ttl is None else (b"PX", _milliseconds(ttl))
         return self.call(b"SET", key, value, *expiry)
 
     def get(self, key):
@@ -280,6 +281,11 @@ class Pipeline:
     def __exit__(self, kind, value, traceback):
         if kind is None:
             self.execute()
+
+
+def _milliseconds(seconds):
+    """Returns `seconds` in whole milliseconds, rounded up from a nanosecond on."""
+    return math.ceil(round(seconds * 1000, 6))
 
 
 class _Owner(Db):

@@ -8,6 +8,7 @@ are too long for that: `connect` refuses it, and `Db.aredis` is there.
 
 import asyncio
 import contextlib
+import datetime
 import time
 
 import forebay
@@ -60,6 +61,8 @@ class AsyncDb:
         """As `forebay.Db.get_blocking`: returns the view of the value at `key`, and waits for it
         for `timeout` seconds; `None` waits for ever.
         """
+        if isinstance(timeout, datetime.timedelta):
+            timeout = timeout.total_seconds()
         return await self._until(lambda: self.db.get(key), key, timeout)
 
     async def _until(self, attempt, key, timeout):
