@@ -4,14 +4,15 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use server::in_process::{InProcessServer, option_as_shown};
+use server::in_process::{InProcessServer, ShownOption, option_as_shown};
 
 use crate::errors::exception;
 
-/// Returns the option `name` of `forebay serve` with `value`, both as CONFIG GET shows them; `None`
-/// where there is no such option. `ValueError` is raised where it does not take the value.
+/// Returns the option `name` of `forebay serve` with `value`, both as CONFIG GET shows them, with
+/// `None` for the value of one that is taken and ignored; `None` where there is no such option.
+/// `ValueError` is raised where it does not take the value.
 #[pyfunction]
-pub fn option(name: &str, value: &str) -> PyResult<Option<(&'static str, String)>> {
+pub fn option(name: &str, value: &str) -> PyResult<Option<ShownOption>> {
     option_as_shown(name, value)
         .map_err(|reason| PyValueError::new_err(format!("{name} {value:?}: {reason}")))
 }

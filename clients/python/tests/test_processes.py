@@ -271,11 +271,36 @@ def test_open_tells_of_options_that_the_store_cannot_have(tmp_path):
         output = subprocess.run(command, capture_output=True, text=True)
         assert "with maxmemory-policy 'noeviction', not 'allkeys-lru'" in output.stderr
         assert db.call("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"5242880"]
+    # Redis does not know it any more, and takes it.
+    with forebay.open(folder, lua_replicate_commands="yes"):
+        forebay.open(folder, lua_replicate_commands="no").close()
     for path in (None, folder):
         with pytest.raises(TypeError, match="there is no option 'maxmemry'"):
             forebay.open(path, maxmemry="1gb")
         with pytest.raises(ValueError, match='maxmemory "much": argument must be a memory value'):
             forebay.open(path, maxmemory="much")
+
+
+def test_open_joins_a_store_that_allows_fewer_clients_than_it_was_told(tmp_path):
+    # More than any limit of descriptors.
+    told = 2**32 - 1
+    with forebay.open(tmp_path, maxclients=told) as db:
+        assert int(db.call("CONFIG", "GET", "maxclients")[1]) < told
+        forebay.open(tmp_path, maxclients=told).close()
+        with pytest.raises(ValueError, match="with maxclients '[0-9]+', not '10'"):
+            forebay.open(tmp_path, maxclients=10)
+
+
+def test_server_ends_with_its_store_where_the_last_post_is_refused():
+    db = forebay.open(maxmemory="64mb", maxmemory_policy="noeviction")
+    db.call("CONFIG", "SET", "maxmemory", "1")
+    db.put_auto(b"refused")
+    with pytest.raises(forebay.ResponseError) as refused:
+        db.close()
+    assert refused.value.code == "OOM" and db.closed
+    assert not pathlib.Path(db.url.removeprefix("shm://")).parent.exists()
+    with pytest.raises(forebay.ConnectionError):
+        forebay.connect(db.url)
 
 
 def test_stores_are_separate_and_leave_no_folder():
@@ -473,21 +498,22 @@ def test_value_for_another_arrives_from_who_took_its_own_values(db, size):
 
 
 def test_refused_value_is_whole_where_its_owner_has_it():
-    with forebay.open(maxmemory="64mb", maxmemory_policy="noeviction") as db:
+    options = {"maxmemory": "64mb", "maxmemory_policy": "noeviction"}
+    with forebay.open(**options) as db, forebay.connect(db.url) as other:
         assert all(db.take(db.put_auto(bytes(10_000))) for _ in range(100))
-        # Not filled until one is refused: the server may give memory back just then.
-        db.call("CONFIG", "SET", "maxmemory", "1")
-        views, refusals = [], 0
+        views = []
         for number in range(1, 100):
-            try:
-                views.append((number, db.take(db.put_auto(bytes([number]) * 10_000))))
+            # It is taken before the server executes that it is put.
+            other.call("CLIENT", "PAUSE", 600_000, "WRITE")
+            views.append((number, db.take(db.put_auto(bytes([number]) * 10_000))))
+            # Not filled until one is refused: the server may give memory back just then.
+            other.call("CONFIG", "SET", "maxmemory", "1")
+            other.call("CLIENT", "UNPAUSE")
+            with pytest.raises(forebay.ResponseError) as refused:
                 db.settle()
-            except forebay.ResponseError as error:
-                assert error.code == "OOM"
-                refusals += 1
-        assert refusals == 99
+            assert refused.value.code == "OOM"
+            other.call("CONFIG", "SET", "maxmemory", "64mb")
         assert all(view == bytes([number]) * 10_000 for number, view in views)
-        db.call("CONFIG", "SET", "maxmemory", "64mb")
         assert db.take(db.put_auto(b"again")) == b"again"
 
 

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::LazyLock;
 
+pub use accepted::IGNORED;
 pub use command_line::{CommandLine, read_options};
 pub use file::{ConfigError, Directive, Found, Place, file_error, read_text, with_includes};
 pub use options::Settings;

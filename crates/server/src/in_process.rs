@@ -9,7 +9,7 @@ use sys::fork::Generation;
 use sys::process::descriptor_limit;
 
 use crate::accept::Acceptor;
-use crate::config::{Config, ConfigError, find, read_options};
+use crate::config::{Config, ConfigError, IGNORED, find, read_options};
 use crate::listen;
 use crate::log::LogControl;
 use crate::serve::{Threads, limit_clients, start_threads};
@@ -75,12 +75,19 @@ impl Drop for InProcessServer {
     }
 }
 
-/// Returns the option `name` with `value`, both as CONFIG GET shows them; `None` where there is no
-/// such option.
+/// An option's name and its value, both as CONFIG GET shows them: no value of one that is taken and
+/// ignored.
+pub type ShownOption = (&'static str, Option<String>);
+
+/// Returns the option `name` with `value`; `None` where there is no such option.
 ///
 /// # Errors
 /// Why the option does not take the value.
-pub fn option_as_shown(name: &str, value: &str) -> Result<Option<(&'static str, String)>, String> {
+pub fn option_as_shown(name: &str, value: &str) -> Result<Option<ShownOption>, String> {
+    let ignored = IGNORED.iter().find(|ignored| ignored.eq_ignore_ascii_case(name));
+    if let Some(ignored) = ignored {
+        return Ok(Some((ignored, None)));
+    }
     let Some(row) = find(name) else { return Ok(None) };
     let mut config = Config::default();
     let words = [format!("--{name}"), value.to_owned()];
@@ -88,7 +95,7 @@ pub fn option_as_shown(name: &str, value: &str) -> Result<Option<(&'static str, 
         ConfigError::Directive { message, .. } => message,
         ConfigError::File(text) => text,
     })?;
-    Ok(Some((row.name, config.text(row).to_owned())))
+    Ok(Some((row.name, Some(config.text(row).to_owned()))))
 }
 
 #[cfg(test)]
@@ -120,11 +127,13 @@ mod tests {
     #[test]
     fn option_is_shown_as_config_get_shows_it() {
         let shown = |name, value| option_as_shown(name, value);
-        let some = |name, value: &str| Ok(Some((name, value.to_owned())));
+        let some = |name, value: &str| Ok(Some((name, Some(value.to_owned()))));
         assert_eq!(shown("maxmemory", "5mb"), some("maxmemory", "5242880"));
         assert_eq!(shown("SAVE", "60 1 30 2"), some("save", "60 1 30 2"));
         assert_eq!(shown("save", ""), some("save", ""));
         assert_eq!(shown("maxmemry", "5mb"), Ok(None));
+        let ignored = "lua-replicate-commands";
+        assert_eq!(shown("LUA-replicate-commands", "yes"), Ok(Some((ignored, None))));
         assert_eq!(shown("maxmemory", "much").unwrap_err(), "argument must be a memory value");
     }
 

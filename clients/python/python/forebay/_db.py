@@ -293,11 +293,14 @@ class _Owner(Db):
 
     def close(self):
         """Closes the connections and ends the server: others lose it, and views stay."""
-        super().close()
-        served = _served.get(self._path)
-        if served is not None and served.process_id == os.getpid():
-            del _served[self._path]
-            served.end()
+        try:
+            super().close()
+        finally:
+            # It ends also where what was posted last was refused.
+            served = _served.get(self._path)
+            if served is not None and served.process_id == os.getpid():
+                del _served[self._path]
+                served.end()
 
 
 # What is in the folder of a store: its socket, and where it is durable its log.
@@ -403,7 +406,8 @@ def open(
     Without a path it is a store of its own, which others may join by its `url`. The server ends
     with the process, or with `close`. `options` are those of `forebay serve`, with underscores:
     `maxmemory="1gb"`. `TypeError` is raised for one that there is not, `ValueError` for a value
-    that it does not take, and where the store that is joined has another.
+    that it does not take, and where the store that is joined has another; fewer `maxclients` will
+    do, as a server lowers them to what its limit of descriptors leaves.
 
     Where it is `durable` it keeps a log in the folder, and each write is on the disk before its
     reply comes (`appendfsync="everysec"` is faster). Without that word it is what it was when the
@@ -446,7 +450,9 @@ def _as_shown(options):
         found = _native.option(name.replace("_", "-"), str(value))
         if found is None:
             raise TypeError(f"there is no option {name!r}: forebay options lists them")
-        shown[found[0]] = found[1]
+        name, shown_value = found
+        if shown_value is not None:
+            shown[name] = shown_value
     return shown
 
 
@@ -466,7 +472,9 @@ def _join(socket, durable, shown):
             raise ValueError("the store is open already, and not durable")
         for name, wanted in shown.items():
             found = db.call("CONFIG", "GET", name)[1].decode()
-            if found != wanted:
+            # A server has fewer clients than it is told where there are few descriptors.
+            is_lowered = name == "maxclients" and int(found) < int(wanted)
+            if found != wanted and not is_lowered:
                 text = f"the store is open already, with {name} {found!r}, not {wanted!r}"
                 raise ValueError(text)
     except BaseException:
