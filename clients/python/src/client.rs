@@ -335,7 +335,7 @@ impl Client {
     ///
     /// What they hold before is not said. Nobody sees them before they are sealed, and after an
     /// exception in the block nobody ever does. `ttl`, `nx`, `xx` and `keep_ttl` are those of
-    /// `put`.
+    /// `put`. `MemoryError` is raised where neither the server nor this process has so many.
     #[pyo3(signature = (key, nbytes, *, ttl=None, nx=false, xx=false, keep_ttl=false))]
     #[expect(clippy::too_many_arguments, reason = "each is an argument of Python's")]
     fn create(

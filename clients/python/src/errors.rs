@@ -1,6 +1,7 @@
 //! The exceptions, which are classes of `forebay._errors`.
 
 use client::ClientError;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
@@ -8,6 +9,7 @@ use pyo3::types::PyModule;
 /// Returns the exception for `error`.
 pub fn raised(py: Python<'_>, error: &ClientError) -> PyErr {
     let name = match error {
+        ClientError::NoMemory(_) => return PyMemoryError::new_err(error.to_string()),
         ClientError::Url(_) => "URLError",
         ClientError::Refused(text) if text.starts_with("WRONGTYPE ") => "WrongTypeError",
         ClientError::Refused(_) => "ResponseError",

@@ -328,6 +328,14 @@ def test_who_keeps_an_array_of_a_creation_cannot_change_the_value(db):
         assert not db.create("key", size).seal(nx=True)
 
 
+@pytest.mark.parametrize("nbytes", [2**47, 2**63, 2**64 - 1])
+def test_creation_that_no_memory_holds_is_refused(each, nbytes):
+    each.put("key", b"before")
+    with pytest.raises(MemoryError, match=f"no memory for {nbytes} bytes"):
+        each.create("key", nbytes)
+    assert each.get("key") == b"before"
+
+
 def test_creation_with_many_writers(db):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -249,7 +249,7 @@ impl AsyncClient {
         length: usize,
     ) -> Result<Creation<AsyncClient>, ClientError> {
         let upload = self.upload(length, Mode::Adopt).await?;
-        Ok(Creation::new(self.clone(), key, length, upload))
+        Creation::new(self.clone(), key, length, upload)
     }
 
     /// Returns the value of `key`, as [`crate::Client::get`].

@@ -225,10 +225,11 @@ impl Client {
     /// gives none, they are sent when they are sealed.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When the server does not answer, and [`ClientError::NoMemory`] where neither it nor this
+    /// process has so many bytes.
     pub fn create(&self, key: &[u8], length: usize) -> Result<Creation, ClientError> {
         let upload = self.upload(length, Mode::Adopt)?;
-        Ok(Creation::new(self.clone(), key, length, upload))
+        Creation::new(self.clone(), key, length, upload)
     }
 
     /// Returns the value of `key`: over shared memory a value above 4 KiB where it lies, else a

@@ -27,9 +27,25 @@ enum Bytes {
 
 impl<C> Creation<C> {
     /// Returns the `length` bytes of `upload`, or of this process where there is none.
-    pub(crate) fn new(client: C, key: &[u8], length: usize, upload: Option<Upload>) -> Creation<C> {
-        let bytes = upload.map_or_else(|| Bytes::Owned(vec![0; length]), Bytes::Uploaded);
-        Creation { client, key: key.to_vec(), bytes }
+    ///
+    /// # Errors
+    /// [`ClientError::NoMemory`] where this process has not so many.
+    pub(crate) fn new(
+        client: C,
+        key: &[u8],
+        length: usize,
+        upload: Option<Upload>,
+    ) -> Result<Creation<C>, ClientError> {
+        let bytes = match upload {
+            Some(upload) => Bytes::Uploaded(upload),
+            None => {
+                let mut bytes = Vec::new();
+                bytes.try_reserve_exact(length).map_err(|_| ClientError::NoMemory(length))?;
+                bytes.resize(length, 0);
+                Bytes::Owned(bytes)
+            }
+        };
+        Ok(Creation { client, key: key.to_vec(), bytes })
     }
 
     /// Returns the key.

@@ -61,6 +61,8 @@ pub enum ClientError {
     Unsupported(String),
     /// This process is a forked child of the one that connected, and has to connect itself.
     Forked,
+    /// This process has no memory for a value of so many bytes.
+    NoMemory(usize),
 }
 
 impl ClientError {
@@ -82,6 +84,7 @@ impl ClientError {
             }
             ClientError::TimedOut => ClientError::TimedOut,
             ClientError::Forked => ClientError::Forked,
+            ClientError::NoMemory(length) => ClientError::NoMemory(*length),
             ClientError::Unexpected(text) => ClientError::Unexpected(text.clone()),
             ClientError::Unsupported(text) => ClientError::Unsupported(text.clone()),
         }
@@ -106,6 +109,7 @@ impl fmt::Display for ClientError {
                 write!(formatter, "not possible over a client's connection: {text}")
             }
             ClientError::Forked => formatter.write_str(FORKED),
+            ClientError::NoMemory(length) => write!(formatter, "no memory for {length} bytes"),
         }
     }
 }

@@ -69,7 +69,8 @@ impl Mode {
     /// adopted takes all of its buffer for as long as it lives, and gets none that is much too
     /// large.
     pub fn buffer_bytes(self, length: usize) -> RangeInclusive<usize> {
-        length..=if self == Mode::Adopt { length + length / 4 } else { usize::MAX }
+        let most = if self == Mode::Adopt { length.saturating_add(length / 4) } else { usize::MAX };
+        length..=most
     }
 }
 
