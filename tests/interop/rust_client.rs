@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base::prng::Prng;
 use client::{Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
@@ -402,6 +402,25 @@ fn what_happened_to_a_posted_key_is_seen_by_who_posted_it() {
 }
 
 #[test]
+fn posted_value_is_not_taken_after_its_time_though_nothing_was_answered() {
+    let server = Server::start(Kind::Forebay);
+    let [client, other, _] = clients(&server, "");
+    for length in [100, 100_000] {
+        let value = bytes(1, length);
+        // Memory is there from here on, so that the next is posted at once.
+        client.post(b"key", value.clone(), &SetOptions::new()).unwrap();
+        assert!(client.take_once(b"key").unwrap().is_some_and(|view| *view == value[..]));
+        client.settle().unwrap();
+        // The server executes nothing that writes, and so answers no post, until that is over.
+        other.call(&[b"CLIENT", b"PAUSE", b"1000", b"WRITE"]).unwrap();
+        let end = SystemTime::now() + Duration::from_millis(20);
+        client.post(b"key", value, &SetOptions::new().expires_at(end)).unwrap();
+        poll_until("the time is over", || SystemTime::now() > end + Duration::from_millis(1));
+        assert!(client.take_once(b"key").unwrap().is_none(), "{length}");
+    }
+}
+
+#[test]
 fn many_values_that_are_looked_at_by_who_posted_them_do_not_have_memory_made_in_vain() {
     const LENGTH: usize = 16_000;
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
@@ -474,20 +493,21 @@ fn buffers_that_an_idle_thread_has_asked_for_are_not_those_of_others() {
             assert!((0..DEPTH).all(|key| client.take_once(&[key]).unwrap().is_some()));
         }
     };
-    let turn = Barrier::new(2);
+    // Where one of the threads panics the other's wait ends, too.
+    let (idle, is_idle) = channel::<()>();
+    let (end, is_end) = channel::<()>();
     let [of_idle, open] = thread::scope(|scope| {
-        scope.spawn(|| {
+        scope.spawn(move || {
             cycles(600_000);
-            turn.wait();
-            turn.wait();
+            idle.send(()).expect("it is waited for");
+            let _ = is_end.recv();
         });
-        turn.wait();
+        let _end = end;
+        is_idle.recv().expect("the other thread has not panicked");
         let of_idle = server.info("shm_uploads_open");
         cycles(450_000);
         client.settle().unwrap();
-        let open = server.info("shm_uploads_open");
-        turn.wait();
-        [of_idle, open]
+        [of_idle, server.info("shm_uploads_open")]
     });
     assert!(open >= of_idle.min(AHEAD) + AHEAD, "{open}, of which {of_idle} are another's");
 }

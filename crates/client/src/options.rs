@@ -74,8 +74,8 @@ impl SetOptions {
         SetOptions { condition: Condition::Equal(value.to_vec()), ..self }
     }
 
-    /// Returns how long what is put now is there in any case, if nobody deletes it; `None` where
-    /// that is without an end.
+    /// Returns for how long what is put now does not run out; `None` where that is never. Whether
+    /// it is put at all, their condition says.
     pub(crate) fn lifetime(&self) -> Option<Duration> {
         match self.lifetime {
             Lifetime::Endless => None,
@@ -133,6 +133,22 @@ fn milliseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn value_does_not_run_out_before_its_lifetime_has() {
+        let check = |options: SetOptions, from: Option<u64>, to: Option<u64>| {
+            let [from, to] = [from, to].map(|seconds| seconds.map(Duration::from_secs));
+            let found = options.lifetime();
+            assert!(from <= found && found <= to, "{options:?}: {found:?}");
+        };
+        let hour = Duration::from_secs(3600);
+        check(SetOptions::new(), None, None);
+        check(SetOptions::new().expires_in(hour).if_absent(), Some(3600), Some(3600));
+        check(SetOptions::new().expires_in(Duration::from_nanos(1)), Some(0), Some(1));
+        check(SetOptions::new().expires_at(SystemTime::now() + hour), Some(3590), Some(3601));
+        check(SetOptions::new().expires_at(SystemTime::now() - hour), Some(0), Some(0));
+        check(SetOptions::new().if_present().keeps_time_to_live(), Some(0), Some(0));
+    }
 
     #[test]
     fn options_are_the_words_of_set() {
