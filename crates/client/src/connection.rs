@@ -20,7 +20,7 @@ use crate::own_takes::OwnTakes;
 use crate::posts::{Content, Posted, Posts};
 use crate::replies::Replies;
 use crate::server_memory::ServerMemory;
-use crate::session_uploads::Mode;
+use crate::session_uploads::{BufferRequests, Mode};
 use crate::shm_session::ShmSession;
 use crate::upload_buffers::{Ahead, Asked, Upload};
 use crate::value_view::View;
@@ -319,12 +319,17 @@ impl Connection {
         }
         let bytes = self.own_takes.note_take(key).filter(|_| self.is_patient());
         let ahead = bytes.and_then(|bytes| Ahead::of(bytes, self.own_takes.depth()));
-        let asked = ahead.zip(self.session.as_ref());
-        let asked = asked.map(|(ahead, session)| Asked::new(session, ahead, self.away(ahead)));
-        let (asked, are_few) = asked.unzip();
-        let is_urgent = are_few == Some(true) && self.own_takes.untaken_count() == 0;
+        let (asked, are_few) = match (ahead, &self.session) {
+            (Some(ahead), Some(session)) => {
+                let (asked, are_few) = Asked::new(session, ahead, self.away(ahead));
+                (Some(asked), are_few)
+            }
+            _ => (None, false),
+        };
+        let is_urgent = are_few && self.own_takes.untaken_count() == 0;
         let deletion: [&[u8]; 2] = [b"DEL", key];
-        let asking: Vec<[&[u8]; 3]> = asked.iter().flat_map(Asked::requests).collect();
+        let along = asked.iter().map(Asked::along);
+        let asking: Vec<[&[u8]; 3]> = along.flat_map(BufferRequests::requests).collect();
         let asking = asking.iter().map(|words| &words[..]);
         let requests: Vec<&[&[u8]]> = iter::once(&deletion[..]).chain(asking).collect();
         self.post(&requests, !is_urgent)?;
@@ -385,20 +390,20 @@ impl Connection {
         })
     }
 
-    /// Returns whether the server was told that this connection waits for no reply.
+    /// Returns whether the server was told that this connection can wait.
     #[inline]
     fn is_patient(&self) -> bool {
         matches!(&self.wire, Wire::Lane(lane) if lane.is_patient())
     }
 
-    /// Tells the server that this connection waits for replies.
+    /// Tells the server that this connection waits for what is asked next.
     #[inline(never)]
     fn end_patience(&mut self) {
         self.own_takes.forget();
         self.set_patience(false);
     }
 
-    /// Tells the server whether this connection waits for replies: not to what it takes itself.
+    /// Tells the server whether this connection can wait: it does not poll for what is sent then.
     fn set_patience(&mut self, is_patient: bool) {
         if let Wire::Lane(lane) = &mut self.wire {
             lane.set_patience(is_patient);

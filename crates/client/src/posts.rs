@@ -1,9 +1,9 @@
 //! Requests of a connection whose replies nobody waits for: values for one consumer each, and their
 //! deletion.
 //!
-//! The server executes them in their order, before whatever the connection is asked next. A client
+//! The server executes them in their order, before whatever the connection is asked next. A thread
 //! that has posted something and reads settles first: it waits for the replies, and so sees what
-//! it has done.
+//! it has done. Other threads have other connections, and see it once the server has executed it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -15,6 +15,7 @@ use resp::Value as Reply;
 
 use crate::answers::{accepted, is_set};
 use crate::error::ClientError;
+use crate::session_uploads::BufferRequests;
 use crate::upload_buffers::{Asked, Storing};
 use crate::value_view::View;
 
@@ -72,7 +73,7 @@ impl Posts {
 
     /// Adds one that was sent.
     pub fn add(&mut self, content: Content, reply_count: usize) {
-        if let (bytes, count @ 1..) = content.asked() {
+        if let Some((bytes, count @ 1..)) = content.along().map(BufferRequests::asked) {
             *self.asked.entry(bytes).or_default() += count;
         }
         self.open.push_back(Post { content, reply_count, replies: Vec::new() });
@@ -87,7 +88,7 @@ impl Posts {
             return;
         }
         let post = self.open.pop_front().expect("it was looked at");
-        if let (bytes, count @ 1..) = post.content.asked() {
+        if let Some((bytes, count @ 1..)) = post.content.along().map(BufferRequests::asked) {
             let left = self.asked(bytes) - count;
             match left {
                 0 => self.asked.remove(&bytes),
@@ -147,14 +148,13 @@ impl Content {
         }
     }
 
-    /// Returns the size of the buffers that are asked for along with it, and how many those are.
-    fn asked(&self) -> (usize, usize) {
-        let (bytes, count) = match self {
-            Content::Upload { storing, .. } => storing.asked(),
-            Content::Deletion { asked: Some(asked), .. } => asked.asked(),
-            Content::Value { .. } | Content::Deletion { asked: None, .. } => (0, 0),
-        };
-        (bytes as usize, count)
+    /// Returns the buffers that are asked for along with it.
+    fn along(&self) -> Option<&BufferRequests> {
+        match self {
+            Content::Upload { storing, .. } => Some(storing.along()),
+            Content::Deletion { asked, .. } => asked.as_ref().map(Asked::along),
+            Content::Value { .. } => None,
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Runs {
 /// A buffer that becomes a value: what is asked of the server, and what its replies mean.
 pub struct Commit {
     offset: u64,
-    buffer_bytes: u64,
+    buffer_bytes: usize,
     mode: Mode,
     /// Offset and length, as words.
     words: [String; 2],
@@ -58,7 +58,7 @@ pub struct Commit {
 pub struct BufferRequests {
     /// Where those begin that are given back, as words.
     freed: Vec<String>,
-    bytes: u64,
+    bytes: usize,
     count: usize,
     /// The bytes of each that is asked for, as a word.
     size: String,
@@ -165,7 +165,7 @@ impl Uploads {
         next: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<(Reply, Option<UploadBuffer>), AttachError> {
-        let along = BufferRequests::new(Vec::new(), next, usize::from(next > 0));
+        let along = BufferRequests::new(Vec::new(), next as usize, usize::from(next > 0));
         let commit = Commit::new((&buffer, length), mode, along);
         // From here on the bytes are the server's.
         drop(buffer);
@@ -212,7 +212,7 @@ impl Uploads {
         let (mut given, mut held) = (Vec::new(), Vec::new());
         let replies = replies.skip(requests.freed.len());
         for offset in replies.filter_map(|reply| offset(Some(reply)).ok()) {
-            match self.buffer_at(offset, requests.bytes) {
+            match self.buffer_at(offset, requests.bytes as u64) {
                 Some(buffer) => given.push(buffer),
                 None => held.push(offset),
             }
@@ -249,13 +249,13 @@ impl Commit {
         mode: Mode,
         along: BufferRequests,
     ) -> Commit {
-        let (offset, buffer_bytes) = (buffer.offset(), buffer.len() as u64);
+        let (offset, buffer_bytes) = (buffer.offset(), buffer.len());
         let words = [offset, length].map(|number| number.to_string());
         Commit { offset, buffer_bytes, mode, words, along }
     }
 
     /// Returns where the buffer is and how large.
-    pub(crate) fn place(&self) -> (u64, u64) {
+    pub(crate) fn place(&self) -> (u64, usize) {
         (self.offset, self.buffer_bytes)
     }
 
@@ -286,13 +286,13 @@ impl Commit {
 impl BufferRequests {
     /// Returns what gives back the buffers that begin at `freed`, which nobody has any more, and
     /// asks for `count` of `bytes`.
-    pub(crate) fn new(freed: Vec<u64>, bytes: u64, count: usize) -> BufferRequests {
+    pub(crate) fn new(freed: Vec<u64>, bytes: usize, count: usize) -> BufferRequests {
         let freed = freed.iter().map(u64::to_string).collect();
         BufferRequests { freed, bytes, count, size: bytes.to_string() }
     }
 
     /// Returns the size of the buffers that are asked for, and how many those are.
-    pub(crate) fn asked(&self) -> (u64, usize) {
+    pub(crate) fn asked(&self) -> (usize, usize) {
         (self.bytes, self.count)
     }
 
@@ -300,6 +300,16 @@ impl BufferRequests {
     pub(crate) fn requests(&self) -> impl Iterator<Item = [&[u8]; 3]> {
         let freed = self.freed.iter().map(|offset| [&b"SHM"[..], b"FREE", offset.as_bytes()]);
         freed.chain(iter::repeat_n([&b"SHM"[..], b"ALLOC", self.size.as_bytes()], self.count))
+    }
+
+    /// Sends the requests by `send`; returns the replies.
+    pub(crate) fn send(
+        &self,
+        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+    ) -> Result<Vec<Reply>, AttachError> {
+        let words: Vec<_> = self.requests().collect();
+        let requests: Vec<&[&[u8]]> = words.iter().map(|words| &words[..]).collect();
+        send(&requests)
     }
 }
 
@@ -347,7 +357,7 @@ fn open_run(control: &SharedControl, offset: u64) -> Result<(), AttachError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{IoSlice, Read, Write};
     use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::net::UnixStream;
@@ -362,7 +372,7 @@ mod tests {
 
     const SEGMENT_BYTES: u64 = 64 * 1024;
     /// Where the run of these tests starts.
-    const BASE: u64 = 4 * SEGMENT_BYTES;
+    pub(crate) const BASE: u64 = 4 * SEGMENT_BYTES;
 
     /// Returns a segment as the server offers it.
     fn segment() -> (OwnedSegments, SharedDescriptor) {
@@ -378,7 +388,7 @@ mod tests {
     }
 
     /// Returns memory of one run, or of none, that nobody is asked for.
-    fn uploads(is_mapped: bool) -> Uploads {
+    pub(crate) fn uploads(is_mapped: bool) -> Uploads {
         let uploads = uploads_over(UnixStream::pair().unwrap().0);
         if is_mapped {
             let (_owner, descriptor) = segment();

@@ -27,8 +27,8 @@ const ADOPTED_UPLOAD_BYTES_MIN: usize = 8 * 1024;
 const BYTES_UNTIL_EXTEND_FIRST: u64 = 1 << 20;
 /// So many bytes are put by SET before the server is asked again, where it has made none.
 const BYTES_UNTIL_EXTEND_RETRY: u64 = 64 << 20;
-/// Buffers of one size that are kept for the next values. Those of creations that were dropped come
-/// on top, until the next value is stored; the server allows 1024 in all.
+/// So many buffers are kept for the next values, of whatever sizes. Those of creations that were
+/// dropped come on top, until the next value is stored; the server allows 1024 in all.
 const SPARES_MAX: usize = 8;
 /// So many are had ahead by a connection that leaves the server asleep, and so many bytes of them:
 /// what is written in turn to twice as much is not in the cache any more, and takes half as long
@@ -46,9 +46,11 @@ const ASKED_TOGETHER_MAX: usize = 2;
 /// So many buffers that views look at still are kept aside, so that the server gives others, of the
 /// 1024 that it allows. From then on values are sent: there is memory for them, but no use of it.
 const HELD_MAX: usize = 768;
-/// So many of those are looked through for one value, and so many more are kept aside until it is
-/// given another buffer.
-const HELD_PER_VALUE_MAX: usize = 16;
+/// So many of those are looked through for one value.
+const HELD_LOOKS_MAX: usize = 16;
+/// So many buffers one value asks for at most, while views look at those that the server gives:
+/// one, and then the rest together. It is sent where they look at all of them.
+const ALLOCATIONS_MAX: usize = 16;
 /// Where so many buffers are written to or looked at no memory is made: the server allows few more,
 /// and would give none of it.
 const TAKEN_MAX: usize = 960;
@@ -85,7 +87,7 @@ struct State {
     /// Where those begin that a view looks at still, and how large they are: spares once it does
     /// not. The server has given them anew, as their values were deleted. Those that were looked at
     /// last are the last.
-    held: VecDeque<(u64, u64)>,
+    held: VecDeque<(u64, usize)>,
     /// How many are written to: those of the [`Upload`]s that are there.
     written: usize,
     /// Bytes that find no buffer and are sent, before more memory is made.
@@ -115,6 +117,15 @@ pub struct Ahead {
 pub struct Asked {
     requests: BufferRequests,
     session: Arc<ShmSession>,
+}
+
+/// What the server gives that is asked for a buffer.
+enum Given {
+    Buffer(UploadBuffer),
+    /// Only buffers that views look at still.
+    Held,
+    /// No further one.
+    Nothing,
 }
 
 /// An upload that the server is asked to store.
@@ -186,9 +197,10 @@ impl Upload {
 
     /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. A
     /// buffer for the next value of its size is asked for along with it: a value costs one round
-    /// trip. Who has buffers `ahead`, of which so many are not there, as they were asked for or
-    /// have its values, this one included, gets them back with its deletions, and asks here for
-    /// what is missing.
+    /// trip.
+    ///
+    /// A connection that has buffers `ahead` says how many of them are away: asked for already, or
+    /// with values that it has not taken, such as this one. It asks for what is missing then.
     pub fn store(mut self, mode: Mode, ahead: Option<(Ahead, usize)>) -> Storing {
         let buffer = self.buffer.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
@@ -219,9 +231,9 @@ impl Storing {
         self.commit.requests(key, words)
     }
 
-    /// Returns the size of the buffers that are asked for along with it, and how many those are.
-    pub fn asked(&self) -> (u64, usize) {
-        self.commit.along().asked()
+    /// Returns what is asked for along with it.
+    pub fn along(&self) -> &BufferRequests {
+        self.commit.along()
     }
 
     /// Returns whether the server is needed soon, as few buffers are left.
@@ -246,7 +258,7 @@ impl Storing {
     pub fn finish(&mut self, replies: Vec<Reply>) -> Result<Reply, AttachError> {
         // Who looks at it has it still.
         self.buffer = None;
-        let (uploads, (bytes, _)) = (self.session.uploads(), self.asked());
+        let (uploads, (bytes, _)) = (self.session.uploads(), self.along().asked());
         let committed = uploads.committed(&self.commit, replies)?;
         let mut state = self.session.upload_buffers().state();
         state.keep(committed.next, committed.held, bytes);
@@ -292,20 +304,15 @@ impl Asked {
         (Asked { requests, session: Arc::clone(session) }, are_few)
     }
 
-    /// Returns the size of the buffers that are asked for, and how many those are.
-    pub fn asked(&self) -> (u64, usize) {
-        self.requests.asked()
-    }
-
-    /// Returns the requests.
-    pub fn requests(&self) -> impl Iterator<Item = [&[u8]; 3]> {
-        self.requests.requests()
+    /// Returns what is asked for.
+    pub fn along(&self) -> &BufferRequests {
+        &self.requests
     }
 
     /// Keeps the buffers that `replies` give.
     pub fn finish(&self, replies: impl Iterator<Item = Reply>) {
         let (given, held) = self.session.uploads().given(&self.requests, replies);
-        self.session.upload_buffers().state().keep(given, held, self.asked().0);
+        self.session.upload_buffers().state().keep(given, held, self.requests.asked().0);
     }
 }
 
@@ -348,16 +355,14 @@ impl UploadBuffers {
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<UploadBuffer>, AttachError> {
         let bytes = length as u64;
-        let held_max = (self.state().held.len() + HELD_PER_VALUE_MAX).min(HELD_MAX);
         if uploads.bytes() > 0 {
             let mut has_freed = false;
             loop {
-                if let Some(buffer) = self.ask_for(uploads, bytes, held_max, &mut send)? {
-                    return Ok(Some(buffer));
-                }
-                // The server has memory, but views look at it still: more would be of no use.
-                if self.state().held.len() >= held_max {
-                    return Ok(None);
+                match self.ask_for(uploads, length, &mut send)? {
+                    Given::Buffer(buffer) => return Ok(Some(buffer)),
+                    // More would be of no use: the server gives first what was used before.
+                    Given::Held => return Ok(None),
+                    Given::Nothing => {}
                 }
                 if has_freed || !self.free_spares(&mut send)? {
                     break;
@@ -372,30 +377,38 @@ impl UploadBuffers {
         if !is_extended || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none() {
             return Ok(None);
         }
-        let buffer = self.ask_for(uploads, bytes, held_max, &mut send)?;
-        if buffer.is_some() {
-            self.state().bytes_until_extend = BYTES_UNTIL_EXTEND_FIRST;
-        }
-        Ok(buffer)
+        let Given::Buffer(buffer) = self.ask_for(uploads, length, &mut send)? else {
+            return Ok(None);
+        };
+        self.state().bytes_until_extend = BYTES_UNTIL_EXTEND_FIRST;
+        Ok(Some(buffer))
     }
 
-    /// Returns a buffer of `bytes` that the server gives; `None` where it gives none. One that a
-    /// view looks at still is kept for later, and another asked for, until `held_max` are kept so.
+    /// Asks the server for a buffer of `bytes`. Where a view looks at it still, it is kept for
+    /// later, and some more are asked for, all in one further round trip.
     fn ask_for(
         &self,
         uploads: &Uploads,
-        bytes: u64,
-        held_max: usize,
+        bytes: usize,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<Option<UploadBuffer>, AttachError> {
-        while self.state().held.len() < held_max {
-            let Some(offset) = allowed(uploads.allocate_range(bytes, &mut send))? else { break };
-            if let Some(buffer) = uploads.buffer_at(offset, bytes) {
-                return Ok(Some(buffer));
+    ) -> Result<Given, AttachError> {
+        for count_max in [1, ALLOCATIONS_MAX - 1] {
+            let count = count_max.min(HELD_MAX.saturating_sub(self.state().held.len()));
+            if count == 0 {
+                break;
             }
-            self.state().held.push_back((offset, bytes));
+            let requests = BufferRequests::new(Vec::new(), bytes, count);
+            let replies = requests.send(&mut send)?;
+            let (mut given, held) = uploads.given(&requests, replies.into_iter());
+            let (buffer, is_refused) = (given.pop(), held.len() < count);
+            self.state().keep(given, held, bytes);
+            match buffer {
+                Some(buffer) => return Ok(Given::Buffer(buffer)),
+                None if is_refused => return Ok(Given::Nothing),
+                None => {}
+            }
         }
-        Ok(None)
+        Ok(Given::Held)
     }
 
     /// Gives all spares back; returns whether there were any.
@@ -407,11 +420,9 @@ impl UploadBuffers {
         let count = state.spares.len();
         let requests = BufferRequests::new(state.free(count), 0, 0);
         drop(state);
-        let words: Vec<_> = requests.requests().collect();
-        let requests: Vec<&[&[u8]]> = words.iter().map(|words| &words[..]).collect();
         if count > 0 {
             // One that is refused is the server's: nothing is left to be done about it.
-            send(&requests)?;
+            requests.send(&mut send)?;
         }
         Ok(count > 0)
     }
@@ -463,7 +474,7 @@ impl State {
     fn requests(&mut self, bytes: usize, count: usize) -> BufferRequests {
         let count = if self.held.len() < HELD_MAX { count } else { 0 };
         let surplus = self.surplus();
-        BufferRequests::new(self.free(surplus), bytes as u64, count)
+        BufferRequests::new(self.free(surplus), bytes, count)
     }
 
     /// Returns how many buffers a connection is to ask for that has them `ahead`, of which so many
@@ -479,16 +490,16 @@ impl State {
     }
 
     /// Keeps what the server has given: those of `bytes` that begin at `held` are looked at still.
-    fn keep(&mut self, given: Vec<UploadBuffer>, held: Vec<u64>, bytes: u64) {
+    fn keep(&mut self, given: Vec<UploadBuffer>, held: Vec<u64>, bytes: usize) {
         self.spares.extend(given);
         self.held.extend(held.into_iter().map(|offset| (offset, bytes)));
     }
 
     /// Makes spares of those that nobody looks at any more, among the few that are looked through.
     fn take_back(&mut self, uploads: &Uploads) {
-        for _ in 0..self.held.len().min(HELD_PER_VALUE_MAX) {
+        for _ in 0..self.held.len().min(HELD_LOOKS_MAX) {
             let (offset, bytes) = self.held.pop_front().expect("they were counted");
-            match uploads.buffer_at(offset, bytes) {
+            match uploads.buffer_at(offset, bytes as u64) {
                 Some(buffer) => self.spares.push(buffer),
                 None => self.held.push_back((offset, bytes)),
             }
@@ -520,6 +531,38 @@ fn allowed<T>(result: Result<T, AttachError>) -> Result<Option<T>, AttachError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session_uploads::tests::{BASE, uploads};
+
+    #[test]
+    fn value_whose_buffers_are_looked_at_is_sent_after_two_round_trips() {
+        const LENGTH: usize = 1024;
+        let (uploads, buffers) = (uploads(true), UploadBuffers::new());
+        let mut given = (0..).map(|number| BASE + number * LENGTH as u64);
+        let mut round_trips = 0;
+        let mut ask = || {
+            let mut send = |requests: &[&[&[u8]]]| {
+                round_trips += 1;
+                let offsets = given.by_ref().take(requests.len());
+                Ok(offsets.map(|offset| Reply::Integer(offset as i64)).collect())
+            };
+            let found = buffers.allocate(&uploads, LENGTH, Mode::Adopt, &mut send).unwrap();
+            (found.map(|buffer| buffer.offset()), std::mem::take(&mut round_trips))
+        };
+        let place = |index: usize| BASE + (index * LENGTH) as u64;
+        let look = |index| uploads.buffer_at(place(index), LENGTH as u64).unwrap();
+        let mut views: Vec<_> = (0..=ALLOCATIONS_MAX).map(look).collect();
+        assert_eq!(ask(), (None, 2), "all are looked at");
+        let (found, round_trips) = ask();
+        assert!(found.is_some_and(|offset| offset > place(ALLOCATIONS_MAX)) && round_trips == 2);
+        views.clear();
+        buffers.state().take_back(&uploads);
+        let spares = buffers.state().fitting(LENGTH);
+        assert_eq!(
+            spares,
+            ALLOCATIONS_MAX - 2 + HELD_LOOKS_MAX,
+            "those beside it, and what is back"
+        );
+    }
 
     #[test]
     fn buffers_ahead_stay_in_the_cache_where_they_are_enough() {
