@@ -409,9 +409,9 @@ impl Client {
     /// Sets `key` to `value` as `options` say, without a condition, and does not wait for the
     /// server where a lane leads to it. The key is for one consumer: [`Client::take_once`].
     ///
-    /// This client sees what it has posted, in every call. Others see it once the server has
-    /// executed it, which it does in order. Where the server refuses it, as when it has no memory,
-    /// the next call that posts or settles fails.
+    /// This thread sees what it has posted, in every call of this client. Other threads and clients
+    /// see it once the server has executed it, which it does in order. Where the server refuses it,
+    /// as when it has no memory, the next call of this thread that posts or settles fails.
     ///
     /// # Errors
     /// As [`Client::call`], also for what was posted before.
@@ -454,9 +454,10 @@ impl Client {
     /// A thread sees what it did itself to a key that it has posted, and that its time to live has
     /// run out. What another client or thread did to the key may be missed until this thread has
     /// read the reply to its post, or to a deletion by this method: it has the value then that
-    /// another has deleted, replaced or taken, and what another has put in its place is deleted
-    /// unseen. This method reads the replies that have come; every other call of this thread that
-    /// waits for the server reads those to all that was posted before.
+    /// another has deleted, replaced or taken. What another puts in the place of a value, after
+    /// that was found and before it is deleted, is deleted unseen, whoever has posted it. This
+    /// method reads the replies that have come; every other call of this thread that waits for the
+    /// server reads those to all that was posted before.
     ///
     /// # Errors
     /// As [`Client::take`], also for what was posted before.

@@ -174,7 +174,8 @@ def writable(view):
 def reduce_copy(view, protocol):
     """Returns how a view is pickled whose value no other process can find."""
     whole = view._stored()
-    # Queues and pipes of multiprocessing pickle by protocol 4, which knows no buffers.
+    # Protocol 4 knows no buffers: queues and pipes of multiprocessing pickle by Python's default,
+    # which it is up to 3.13.
     return copied, (pickle.PickleBuffer(whole) if protocol >= 5 else whole,)
 
 
