@@ -102,6 +102,39 @@ def test_snippets_run(page, tmp_path, monkeypatch):
     assert output.returncode == 0, output.stderr
 
 
+def backend():
+    """Returns the module that builds the package."""
+    pytest.importorskip("maturin")
+    path = REPOSITORY / "clients/python/build_backend.py"
+    spec = importlib.util.spec_from_file_location("build_backend", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("arguments", "profile", "target"),
+    [
+        ([], "release", None),
+        (["--profile", "dev", "--locked"], "dev", None),
+        (["--profile=dev", "--target=a-b-c"], "dev", "a-b-c"),
+        (["--target-dir", "elsewhere", "--target", "a-b-c"], "release", "a-b-c"),
+    ],
+)
+def test_program_is_built_as_the_library_is(arguments, profile, target):
+    command = backend()._command(arguments)
+    assert command[command.index("--profile") + 1] == profile
+    found = command[command.index("--target") + 1] if "--target" in command else None
+    assert found == target
+
+
+def test_source_distribution_is_refused(tmp_path):
+    module = backend()
+    with pytest.raises(module.UnsupportedOperation, match="build a wheel in its repository"):
+        module.build_sdist(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 _ALONE = """
 import sys, forebay
 with forebay.open() as db:
