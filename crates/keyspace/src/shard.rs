@@ -208,10 +208,14 @@ impl Shard {
         now: UnixMs,
         event: KeyEvent,
     ) -> AccessMark {
-        if self.policy.observes
-            && let Some(own) = self.tell_used(database, hash, entry, event)
-        {
-            return own;
+        if self.policy.observes {
+            let own = match event {
+                KeyEvent::Used(1) => self.tell_read(database, hash, &entry),
+                _ => self.tell_used(database, hash, entry, event),
+            };
+            if let Some(own) = own {
+                return own;
+            }
         }
         match event {
             KeyEvent::Used(times) if times > 1 => {
@@ -225,6 +229,21 @@ impl Shard {
     /// tell a time of the policy, which goes on with requests.
     pub fn dated(&self, mark: AccessMark) -> Option<AccessMark> {
         if self.policy.owns_marks { None } else { Some(mark) }
+    }
+
+    /// As [`Shard::tell_used`], of one use: every hit passes here where a policy observes.
+    #[inline(never)]
+    fn tell_read(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: &Entry<'_>,
+    ) -> Option<AccessMark> {
+        let bytes = || {
+            let part = self.database(database).expect("it has the entry");
+            part.object_of(*entry).memory_bytes()
+        };
+        self.policy.tell_read(&Told { database, hash, mark: entry.mark(), bytes: &bytes })
     }
 
     /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no

@@ -173,6 +173,12 @@ impl Ranking for Adaptive {
         Some(AccessMark { word: mark.word(), counts: true })
     }
 
+    fn see_read(&mut self, told: &Told<'_>) -> Option<AccessMark> {
+        let (hash, mark) = (salted(told.database, told.hash), self.mark_of(told.mark));
+        let mark = self.policy.hits(hash, 1, told.bytes, mark);
+        Some(AccessMark { word: mark.word(), counts: true })
+    }
+
     fn adopt(&mut self, keys: u64, bytes: u64) {
         self.policy.adopt(keys, bytes);
     }

@@ -111,6 +111,11 @@ pub(crate) trait Ranking: Send {
         None
     }
 
+    /// As [`Ranking::see`] of a key that was used once, which is what happens most often.
+    fn see_read(&mut self, told: &Told<'_>) -> Option<AccessMark> {
+        self.see(told, KeyEvent::Used(1))
+    }
+
     /// Learns of so many keys and their bytes that were there when the policy was chosen: it has
     /// not seen them come.
     fn adopt(&mut self, _keys: u64, _bytes: u64) {}
@@ -391,6 +396,12 @@ impl ShardPolicy {
             ranking.recharge_shared(account);
         }
         mark
+    }
+
+    /// As [`ShardPolicy::tell`], of a key that was used once.
+    #[inline]
+    pub fn tell_read(&self, told: &Told<'_>) -> Option<AccessMark> {
+        self.ranking.borrow_mut().see_read(told)
     }
 
     /// Tells the ranking that ranks are about to be compared.
