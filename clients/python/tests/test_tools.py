@@ -133,6 +133,35 @@ def test_result_is_returned_while_the_server_stores_nothing(db):
         db.cache(ttl=1, stale=366 * 86_400)(double)
 
 
+def test_cached_function_tells_of_the_refusal_of_what_was_posted():
+    with forebay.open(maxmemory_policy="noeviction") as db:
+
+        def post_what_is_refused():
+            db.call("CONFIG", "SET", "maxmemory", "1")
+            db.put_auto(b"x" * 100)
+
+        def made(value):
+            if value == 2:
+                post_what_is_refused()
+            if value == 3:
+                post_what_is_refused()
+                raise LookupError(value)
+            return value
+
+        cached = db.cache(ttl=100)(made)
+        post_what_is_refused()
+        with pytest.raises(forebay.ResponseError, match="OOM"):
+            cached(1)
+        assert cached(1) == 1, "it is told once, and a full server is no hindrance"
+        db.call("CONFIG", "SET", "maxmemory", "0")
+        with pytest.raises(forebay.ResponseError, match="OOM"):
+            cached(2)
+        db.call("CONFIG", "SET", "maxmemory", "0")
+        with pytest.raises(LookupError) as failed:
+            cached(3)
+        assert "posted before was refused: OOM" in failed.value.__notes__[0]
+
+
 def test_maker_that_fails_leaves_the_result_to_the_next(db):
     @db.cache(ttl=100)
     def failing(value):

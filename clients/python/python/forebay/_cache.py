@@ -56,8 +56,8 @@ class Cache:
         try:
             result = self._function(*arguments, **options)
             self._keep(key, token, result)
-        except BaseException:
-            self._give_up(key, token)
+        except BaseException as error:
+            self._give_up(key, token, error)
             raise
         return result
 
@@ -81,6 +81,8 @@ class Cache:
 
         Both are None where another makes it, and was not ready after `wait` seconds.
         """
+        # What is refused of earlier posts is the caller's to know, and not passed over below.
+        self._db.settle()
         try:
             return _native.lget(self._db, key, _LEASE_SECONDS, wait, self._stale > 0)
         except ResponseError as error:
@@ -92,6 +94,7 @@ class Cache:
         return view, token if view is None else None
 
     def _keep(self, key, token, result):
+        self._db.settle()
         try:
             if token is _NO_LEASE:
                 self._db.put(key, (result,), ttl=self._ttl)
@@ -100,9 +103,14 @@ class Cache:
         except ResponseError as error:
             if not _stores_nothing(error):
                 raise
-            self._give_up(key, token)
+            self._give_up(key, token, error)
 
-    def _give_up(self, key, token):
+    def _give_up(self, key, token, error):
+        try:
+            self._db.settle()
+        except ResponseError as refusal:
+            # It would be raised in the place of `error`, or be lost below.
+            error.add_note(f"what was posted before was refused: {refusal}")
         # Where it was stored before, this does nothing.
         if token is not _NO_LEASE and token is not _NOT_KEPT:
             # A server that takes no writes refuses this too: the lease ends by its time then.

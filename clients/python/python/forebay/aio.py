@@ -179,8 +179,8 @@ class AsyncCache(Cache):
         try:
             result = await self._function(*arguments, **options)
             self._keep(key, token, result)
-        except BaseException:
-            self._give_up(key, token)
+        except BaseException as error:
+            self._give_up(key, token, error)
             raise
         return result
 
