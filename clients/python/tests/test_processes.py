@@ -4,6 +4,7 @@ import collections
 import multiprocessing
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -301,6 +302,109 @@ def test_server_ends_with_its_store_where_the_last_post_is_refused():
     assert not pathlib.Path(db.url.removeprefix("shm://")).parent.exists()
     with pytest.raises(forebay.ConnectionError):
         forebay.connect(db.url)
+
+
+def test_open_refuses_options_that_contradict_it_or_are_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "store"
+    for durable, word in ((True, "no"), (False, "yes")):
+        with pytest.raises(ValueError, match=f"durable={durable} contradicts appendonly='{word}'"):
+            forebay.open(folder, durable=durable, appendonly=word)
+    for option in ({"appendonly": "yes"}, {"save": "1 1"}):
+        with pytest.raises(ValueError, match="needs a folder"):
+            forebay.open(**option)
+    for name in ("requirepass", "unixsocket", "dir", "appenddirname"):
+        with pytest.raises(ValueError, match=rf"open\(\) sets {name} itself"):
+            forebay.open(folder, **{name: "x"})
+    assert list(tmp_path.iterdir()) == []
+    forebay.open(save="", server_cpulist="0").close()
+
+
+def test_files_of_a_store_are_in_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    folder = tmp_path / "store"
+    with forebay.open(folder, appendonly="yes", save="3600 1") as db:
+        db.put("key", b"1")
+        db.call("SAVE")
+    with forebay.open(folder) as db:
+        assert db.get("key") == b"1"
+    with forebay.open() as db:
+        db.call("SAVE")
+    assert (folder / "dump.rdb").exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_second_close_leaves_the_store_that_was_opened_since(tmp_path):
+    with forebay.open(tmp_path / "store") as first:
+        first.close()
+        second = forebay.open(tmp_path / "store")
+    first.close()
+    second.put("key", b"1")
+    second.close()
+
+
+def test_open_that_failed_can_be_done_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("forebay._db._JOIN_SECONDS", 0)
+    obstacle = tmp_path / "forebay.sock"
+    obstacle.mkdir()
+    with pytest.raises(OSError):
+        forebay.open(tmp_path)
+    obstacle.rmdir()
+    forebay.open(tmp_path).close()
+
+
+def test_open_tells_that_the_folder_was_removed(tmp_path):
+    folder = tmp_path / "store"
+    with forebay.open(folder):
+        shutil.rmtree(folder)
+        with pytest.raises(forebay.ConnectionError, match="open, whose files were removed"):
+            forebay.open(folder)
+    forebay.open(folder).close()
+
+
+def test_forked_child_opens_what_its_parent_has_closed(tmp_path):
+    read, write = os.pipe()
+    db = forebay.open(tmp_path / "store")
+    process_id = os.fork()
+    if process_id == 0:
+        try:
+            os.read(read, 1)
+            with forebay.open(tmp_path / "store") as own:
+                own.put("key", b"1")
+                os._exit(0 if own.get("key") == b"1" else 1)
+        finally:
+            os._exit(2)
+    db.close()
+    os.write(write, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 0
+    os.close(read)
+    os.close(write)
+
+
+def test_child_that_is_forked_during_open_holds_no_lock(tmp_path, monkeypatch):
+    read, write = os.pipe()
+    start, children = forebay._db._Served.start, []
+
+    def start_and_fork(served, options):
+        # As another thread does that forks just then.
+        process_id = os.fork()
+        if process_id == 0:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+        children.append(process_id)
+        start(served, options)
+
+    monkeypatch.setattr("forebay._db._Served.start", start_and_fork)
+    forebay.open(tmp_path / "store").close()
+    monkeypatch.undo()
+    monkeypatch.setattr("forebay._db._JOIN_SECONDS", 0)
+    forebay.open(tmp_path / "store").close()
+    os.close(write)
+    for process_id in children:
+        os.waitpid(process_id, 0)
+    os.close(read)
 
 
 def test_stores_are_separate_and_leave_no_folder():

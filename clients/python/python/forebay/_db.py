@@ -51,7 +51,10 @@ class Db(_native.Client, MutableMapping):
         return f"<forebay.Db {self.url}{', closed' if self.closed else ''}>"
 
     def close(self) -> None:
-        """Closes the connections. Views stay as they are; a server that runs elsewhere does."""
+        """Closes the connections. Views stay as they are; a server that runs elsewhere does.
+
+        What other threads wait for then ends soon, by `ClosedError`.
+        """
         try:
             if not self.closed:
                 self.settle()
@@ -297,13 +300,10 @@ class _Owner(Db):
             super().close()
         finally:
             # It ends also where what was posted last was refused.
-            served = _served.get(self._path)
-            if served is not None and served.process_id == os.getpid():
-                del _served[self._path]
-                served.end()
+            self._server.end()
 
 
-# What is in the folder of a store: its socket, and where it is durable its log.
+# What is in the folder of a store: its socket, its lock, and where it is durable its log.
 _SOCKET = "forebay.sock"
 _LOG_FOLDER = "appendonlydir"
 # The folder of a store without a path has this prefix and this file, which is locked as long as the
@@ -322,27 +322,48 @@ class _Served:
         self.lock = lock
         self.process_id = os.getpid()
         self.server = None
+        self._is_ended = False
+        self._ending = threading.Lock()
 
     def start(self, options):
         if self.is_temporary:
             self.lock = _mark_temporary(self.folder)
-        words = ["--port", "0", "--unixsocket", self.socket, "--unixsocketperm", "700"]
-        for name, value in options.items():
-            words += [f"--{name.replace('_', '-')}", str(value)]
+        elif os.path.exists(self.socket):
+            os.unlink(self.socket)
+        words = ["--port", "0", "--unixsocketperm", "700"]
+        own = {"unixsocket": self.socket, "dir": self.folder}
+        for name, value in (options | own).items():
+            words += [f"--{name}", value]
         self.server = _native.Server(words)
 
     def end(self):
-        if self.server is not None:
-            self.server.stop()
-        if self.is_temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        if self.lock is not None:
-            os.close(self.lock)
+        """Ends it, once, in the process that it runs in."""
+        if self.process_id != os.getpid():
+            return
+        with self._ending:
+            if self._is_ended:
+                return
+            self._is_ended = True
+        # One that has failed to start is not there.
+        if _served.get(self.folder) is self:
+            del _served[self.folder]
+        try:
+            if self.server is not None:
+                self.server.stop()
+        finally:
+            if self.is_temporary:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            if self.lock is not None:
+                _unlock(self.lock)
 
 
 # The servers of this process by the paths of their folders.
 _served = {}
 _served_lock = threading.Lock()
+# The descriptors of this process that are locked. A forked child closes them, as it would keep the
+# locks for as long as it lives; so no fork comes between a lock and its entry here.
+_locks = set()
+_locks_lock = threading.RLock()
 
 
 # Another object in each process.
@@ -370,22 +391,21 @@ def _settle_all():
 
 def _after_fork_in_child():
     # The servers are the parent's, and so are the locks of their folders.
-    global _served_lock, _process
+    global _served_lock, _locks_lock, _process
     _process = object()
     _posting.clear()
     _served_lock = threading.Lock()
-    for served in _served.values():
-        if served.lock is not None:
-            os.close(served.lock)
-            served.lock = None
+    _locks_lock = threading.RLock()
+    _served.clear()
+    for descriptor in _locks:
+        os.close(descriptor)
+    _locks.clear()
     _ids.restart()
 
 
 def _end_all():
-    for path, served in list(_served.items()):
-        if served.process_id == os.getpid():
-            del _served[path]
-            served.end()
+    for served in list(_served.values()):
+        served.end()
 
 
 def connect(url: str, timeout: float | None = None) -> Db:
@@ -406,35 +426,35 @@ def open(
     Without a path it is a store of its own, which others may join by its `url`. The server ends
     with the process, or with `close`. `options` are those of `forebay serve`, with underscores:
     `maxmemory="1gb"`. `TypeError` is raised for one that there is not, `ValueError` for a value
-    that it does not take, and where the store that is joined has another; fewer `maxclients` will
-    do, as a server lowers them to what its limit of descriptors leaves.
+    that it does not take, for one that `open` sets itself, as `dir`, or that contradicts
+    `durable`, and where the store that is joined has another; fewer `maxclients` will do, as a
+    server lowers them to what its limit of descriptors leaves. `appendonly` and `save` need a path.
 
     Where it is `durable` it keeps a log in the folder, and each write is on the disk before its
     reply comes (`appendfsync="everysec"` is faster). Without that word it is what it was when the
     folder was opened last; a new one is not durable: what was stored goes with the server.
     """
-    shown = _as_shown(options)
+    given, shown = _checked(options, path, durable)
     with _served_lock:
         if path is None:
-            if durable:
-                raise ValueError("a durable store needs a folder")
             _remove_abandoned()
             folder = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX)
-            return _start(_Served(folder, True, None), options)
+            return _start(_Served(folder, True, None), given)
         folder = os.path.abspath(os.fspath(path))
+        served = _served.get(folder)
+        if served is not None:
+            if not os.path.exists(served.socket):
+                text = f"this process has {folder} open, whose files were removed: close that first"
+                raise ConnectionError(text)
+            return _join(served.socket, durable, shown)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        if folder in _served:
-            return _join(_served[folder].socket, durable, shown)
         if durable is None:
             durable = os.path.exists(os.path.join(folder, _LOG_FOLDER))
         end = time.monotonic() + _JOIN_SECONDS
         while True:
             lock = _lock_of(folder)
             if lock is not None:
-                served = _Served(folder, False, lock)
-                if os.path.exists(served.socket):
-                    os.unlink(served.socket)
-                return _start(served, _log_options(folder, durable) | options)
+                return _start(_Served(folder, False, lock), _log_options(durable) | given)
             try:
                 return _join(os.path.join(folder, _SOCKET), durable, shown)
             except ConnectionError:
@@ -443,23 +463,37 @@ def open(
                 time.sleep(0.01)
 
 
-def _as_shown(options):
-    """Returns `options` by names and values as the server shows them."""
-    shown = {}
+# What `open` says itself: where the store's files are, and that its own connections need no
+# password.
+_OWN_OPTIONS = ("unixsocket", "dir", "appenddirname", "requirepass")
+
+
+def _checked(options, path, durable):
+    """Returns `options` as the server takes them, and as it shows them, by its names."""
+    given, shown = {}, {}
     for name, value in options.items():
-        found = _native.option(name.replace("_", "-"), str(value))
+        text = str(value)
+        # Some of the server's names have underscores.
+        found = _native.option(name.replace("_", "-"), text) or _native.option(name, text)
         if found is None:
             raise TypeError(f"there is no option {name!r}: forebay options lists them")
-        name, shown_value = found
-        if shown_value is not None:
-            shown[name] = shown_value
-    return shown
+        if found[0] in _OWN_OPTIONS:
+            raise ValueError(f"open() sets {name} itself")
+        given[found[0]] = text
+        if found[1] is not None:
+            shown[found[0]] = found[1]
+    keeps_log = shown.get("appendonly")
+    if durable is not None and keeps_log not in (None, "yes" if durable else "no"):
+        raise ValueError(f"durable={durable} contradicts appendonly={keeps_log!r}")
+    if path is None and (durable or keeps_log == "yes"):
+        raise ValueError("a durable store needs a folder")
+    if path is None and shown.get("save"):
+        raise ValueError("a store that is saved needs a folder")
+    return given, shown
 
 
-def _log_options(folder, durable):
-    if not durable:
-        return {}
-    return {"dir": folder, "appendonly": "yes", "appendfsync": "always"}
+def _log_options(durable):
+    return {"appendonly": "yes", "appendfsync": "always"} if durable else {}
 
 
 def _join(socket, durable, shown):
@@ -487,11 +521,10 @@ def _start(served, options):
     try:
         served.start(options)
         db = _Owner(_url(served.socket))
+        db._server = _served[served.folder] = served
     except BaseException:
         served.end()
         raise
-    db._path = served.folder
-    _served[served.folder] = served
     return db
 
 
@@ -501,7 +534,11 @@ def _mark_temporary(folder):
     unnamed = os.path.join(folder, "unnamed")
     descriptor = _locked(unnamed, os.O_CREAT)
     if descriptor is not None:
-        os.rename(unnamed, os.path.join(folder, _TEMPORARY_LOCK))
+        try:
+            os.rename(unnamed, os.path.join(folder, _TEMPORARY_LOCK))
+        except BaseException:
+            _unlock(descriptor)
+            raise
     return descriptor
 
 
@@ -523,7 +560,7 @@ def _remove_abandoned():
                 os.unlink(mark)
                 os.rmdir(folder)
             finally:
-                os.close(descriptor)
+                _unlock(descriptor)
 
 
 def _lock_of(folder):
@@ -533,13 +570,21 @@ def _lock_of(folder):
 
 def _locked(path, flags=0):
     """Returns the descriptor of the file at `path`, locked; None where another process locks it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
+    with _locks_lock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        _locks.add(descriptor)
     return descriptor
+
+
+def _unlock(descriptor):
+    with _locks_lock:
+        _locks.discard(descriptor)
+        os.close(descriptor)
 
 
 def _url(socket):
@@ -591,6 +636,10 @@ class _Ids:
 
 _ids = _Ids()
 _next_id = _ids.next
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=lambda: _locks_lock.acquire(),
+    after_in_parent=lambda: _locks_lock.release(),
+    after_in_child=_after_fork_in_child,
+)
 atexit.register(_end_all)
 atexit.register(_settle_all)
