@@ -1230,6 +1230,31 @@ fn silent_server_is_given_up_and_answers_later() {
 }
 
 #[test]
+fn calls_that_time_out_leave_no_memory_taken() {
+    const LENGTH: usize = 50_000;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let url = &urls(&server, "")[0];
+    let client = Client::connect_within(url, Duration::from_millis(300)).unwrap();
+    let cycle = |client: &Client| {
+        client.post(b"key", bytes(1, LENGTH), &SetOptions::new())?;
+        client.take_once(b"key").map(drop)
+    };
+    for _ in 0..8 {
+        poll_until("the client to go on", || (0..60).all(|_| cycle(&client).is_ok()));
+        server.signal("STOP");
+        poll_until("the server to stop", || kernel::is_stopped(server.process_id()));
+        let error = (0..1000).find_map(|_| cycle(&client).err()).expect("nobody answers");
+        assert!(matches!(error, ClientError::TimedOut), "{error}");
+        server.signal("CONT");
+    }
+    poll_until("buffers to be back", || {
+        let _ = cycle(&client);
+        server.info("shm_uploads_open") <= 192
+    });
+    assert!(server.info("shm_upload_runs") <= 4);
+}
+
+#[test]
 fn examples_work_over_every_transport() {
     let server = Server::start(Kind::Forebay);
     for (url, pinned) in urls(&server, "").iter().zip([true, false, false]) {

@@ -176,7 +176,9 @@ impl Post {
             Content::Deletion { asked, .. } => {
                 let mut replies = replies.into_iter();
                 let deleted = replies.next().expect("each request was answered");
-                asked.iter().for_each(|asked| asked.finish(replies.by_ref()));
+                if let Some(asked) = asked {
+                    asked.finish(replies);
+                }
                 return accepted(deleted).map(drop);
             }
         };

@@ -92,6 +92,12 @@ impl ShmSession {
         self.is_over.load(Ordering::Relaxed)
     }
 
+    /// Has the next call make another session, as if its connection had ended. The server ends it
+    /// with the last that has it.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
     /// Returns where large values are written.
     pub fn upload_buffers(&self) -> &UploadBuffers {
         &self.upload_buffers

@@ -51,9 +51,15 @@ const HELD_LOOKS_MAX: usize = 16;
 /// So many buffers one value asks for at most, while views look at those that the server gives:
 /// one, and then the rest together. It is sent where they look at all of them.
 const ALLOCATIONS_MAX: usize = 16;
-/// Where so many buffers are written to or looked at no memory is made: the server allows few more,
-/// and would give none of it.
+/// Where so many buffers are written to, looked at or lost no memory is made: the server allows few
+/// more, and would give none of it.
 const TAKEN_MAX: usize = 960;
+/// So many buffers are lost, and so many bytes of them, before the session is ended and made anew:
+/// the server has back then what nobody knows of.
+const LOST_MAX: usize = 100;
+const LOST_BYTES_MAX: usize = 32 << 20;
+/// How the server says that it allows no further buffer, whatever memory there is.
+const TOO_MANY: &[u8] = b"too many uncommitted uploads";
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
@@ -90,6 +96,10 @@ struct State {
     held: VecDeque<(u64, usize)>,
     /// How many are written to: those of the [`Upload`]s that are there.
     written: usize,
+    /// How many connections have lost that ended before they were answered, and how many bytes
+    /// those have: the server may have given or kept them, and nobody was told.
+    lost: usize,
+    lost_bytes: usize,
     /// Bytes that find no buffer and are sent, before more memory is made.
     bytes_until_extend: u64,
 }
@@ -116,6 +126,7 @@ pub struct Ahead {
 /// whose memory is in the cache.
 pub struct Asked {
     requests: BufferRequests,
+    is_answered: bool,
     session: Arc<ShmSession>,
 }
 
@@ -124,8 +135,10 @@ enum Given {
     Buffer(UploadBuffer),
     /// Only buffers that views look at still.
     Held,
-    /// No further one.
-    Nothing,
+    /// No further one: where there are too many, whatever memory there is.
+    Nothing {
+        are_too_many: bool,
+    },
 }
 
 /// An upload that the server is asked to store.
@@ -164,7 +177,8 @@ impl Upload {
         send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<Upload>, AttachError> {
         let uploads = session.uploads();
-        let buffer = session.upload_buffers().allocate(&uploads, length, mode, send)?;
+        let buffer = session.upload_buffers().allocate(&uploads, length, mode, send);
+        let buffer = buffer.inspect_err(|_| lose(session, length, 1))?;
         Ok(buffer.map(|buffer| {
             session.upload_buffers().state().written += 1;
             Upload::new(session, length, buffer)
@@ -301,7 +315,7 @@ impl Asked {
         let count = state.missing(ahead, away);
         let are_few = state.fitting(ahead.buffer_bytes) < ahead.few_count();
         let requests = state.requests(ahead.buffer_bytes, count);
-        (Asked { requests, session: Arc::clone(session) }, are_few)
+        (Asked { requests, is_answered: false, session: Arc::clone(session) }, are_few)
     }
 
     /// Returns what is asked for.
@@ -310,9 +324,39 @@ impl Asked {
     }
 
     /// Keeps the buffers that `replies` give.
-    pub fn finish(&self, replies: impl Iterator<Item = Reply>) {
+    pub fn finish(mut self, replies: impl Iterator<Item = Reply>) {
+        self.is_answered = true;
         let (given, held) = self.session.uploads().given(&self.requests, replies);
         self.session.upload_buffers().state().keep(given, held, self.requests.asked().0);
+    }
+}
+
+impl Drop for Storing {
+    fn drop(&mut self) {
+        if self.buffer.is_some() {
+            let (bytes, count) = self.along().asked();
+            lose(&self.session, bytes, count + 1);
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let (bytes, count) = self.requests.asked();
+            lose(&self.session, bytes, count);
+        }
+    }
+}
+
+/// Notes that `count` buffers of `bytes` were asked for, or written to and to be stored, and that
+/// nobody will be told what has become of them.
+fn lose(session: &ShmSession, bytes: usize, count: usize) {
+    let mut state = session.upload_buffers().state();
+    state.lost += count;
+    state.lost_bytes = state.lost_bytes.saturating_add(count.saturating_mul(bytes));
+    if state.lost > LOST_MAX || state.lost_bytes > LOST_BYTES_MAX {
+        session.end();
     }
 }
 
@@ -357,22 +401,24 @@ impl UploadBuffers {
         let bytes = length as u64;
         if uploads.bytes() > 0 {
             let mut has_freed = false;
-            loop {
-                match self.ask_for(uploads, length, &mut send)? {
+            let are_too_many = loop {
+                let are_too_many = match self.ask_for(uploads, length, &mut send)? {
                     Given::Buffer(buffer) => return Ok(Some(buffer)),
                     // More would be of no use: the server gives first what was used before.
                     Given::Held => return Ok(None),
-                    Given::Nothing => {}
-                }
+                    Given::Nothing { are_too_many } => are_too_many,
+                };
                 if has_freed || !self.free_spares(&mut send)? {
-                    break;
+                    break are_too_many;
                 }
                 has_freed = true;
+            };
+            if are_too_many {
+                return Ok(None);
             }
         }
         let mut state = self.state();
-        let is_extended =
-            state.held.len() + state.written < TAKEN_MAX && state.begin_to_extend(bytes, mode);
+        let is_extended = state.taken_count() < TAKEN_MAX && state.begin_to_extend(bytes, mode);
         drop(state);
         if !is_extended || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none() {
             return Ok(None);
@@ -399,12 +445,16 @@ impl UploadBuffers {
             }
             let requests = BufferRequests::new(Vec::new(), bytes, count);
             let replies = requests.send(&mut send)?;
+            let are_too_many = replies.iter().any(|reply| {
+                matches!(reply, Reply::Error(text)
+                if text.windows(TOO_MANY.len()).any(|part| part == TOO_MANY))
+            });
             let (mut given, held) = uploads.given(&requests, replies.into_iter());
             let (buffer, is_refused) = (given.pop(), held.len() < count);
             self.state().keep(given, held, bytes);
             match buffer {
                 Some(buffer) => return Ok(Given::Buffer(buffer)),
-                None if is_refused => return Ok(Given::Nothing),
+                None if is_refused => return Ok(Given::Nothing { are_too_many }),
                 None => {}
             }
         }
@@ -438,6 +488,8 @@ impl State {
             spares: Vec::new(),
             held: VecDeque::new(),
             written: 0,
+            lost: 0,
+            lost_bytes: 0,
             bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
         }
     }
@@ -482,6 +534,11 @@ impl State {
     fn missing(&self, ahead: Ahead, away: usize) -> usize {
         let there = self.fitting(ahead.buffer_bytes) + away;
         ahead.count.saturating_sub(there).min(ASKED_TOGETHER_MAX)
+    }
+
+    /// Returns how many buffers the server counts that are no spares.
+    fn taken_count(&self) -> usize {
+        self.held.len() + self.written + self.lost
     }
 
     /// Returns how many buffers of `bytes` there are for the next values.
