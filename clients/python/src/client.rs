@@ -241,7 +241,7 @@ impl Client {
         let (client, bytes) = (slf.get().client(py)?, word.bytes()?);
         let seconds = timeout.map(Duration::try_from_secs_f64).transpose();
         let timeout = seconds.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let end = timeout.map(|timeout| std::time::Instant::now() + timeout);
+        let end = end_after(timeout);
         loop {
             let taken = match is_for_one(bytes) {
                 true => py.detach(|| client.take_once(bytes)),
@@ -456,11 +456,12 @@ impl Client {
     /// status lines `str`, integers `int`, arrays `list`, and nothing is `None`; a score is
     /// `bytes`, and a hash one list, of fields and values by turns. `ResponseError` is raised where
     /// the server refuses, and `UnsupportedError` for what connections that are shared cannot be
-    /// asked for, such as SUBSCRIBE and SELECT.
+    /// asked for, such as SUBSCRIBE, SELECT, HELLO and QUIT.
     #[pyo3(signature = (*words))]
     fn call<'py>(&self, py: Python<'py>, words: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let words = words_of(words)?;
         let (client, words) = (self.client(py)?, bytes_of(&words)?);
+        check(py, &words)?;
         let reply = py.detach(|| client.call(&words)).or_raise(py)?;
         object(py, &reply)
     }
@@ -476,6 +477,7 @@ impl Client {
         let requests: Vec<Vec<&[u8]>> =
             requests.iter().map(|words| bytes_of(words)).collect::<PyResult<_>>()?;
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+        requests.iter().try_for_each(|request| check(py, request))?;
         let client = self.client(py)?;
         let replies = py.detach(|| client.pipeline(&requests)).or_raise(py)?;
         let replies = replies.iter().map(|reply| object(py, reply));
@@ -499,12 +501,31 @@ impl Client {
     }
 }
 
+/// Refuses what would have a connection reply in another way from then on, or end: its thread goes
+/// on with it.
+fn check(py: Python<'_>, request: &[&[u8]]) -> PyResult<()> {
+    let name = request.first().copied().unwrap_or_default();
+    let is_refused = [&b"HELLO"[..], b"QUIT"].iter().any(|it| name.eq_ignore_ascii_case(it));
+    match is_refused {
+        false => Ok(()),
+        true => {
+            let text = format!("{} over a connection that goes on", name.escape_ascii());
+            Err(exception(py, "UnsupportedError", &text))
+        }
+    }
+}
+
 /// Returns whether `key` is one of `put_auto`, which is for one consumer.
 fn is_for_one(key: &[u8]) -> bool {
     /// As in `_db.py`.
     const PREFIX: &[u8] = b"\xf5FB";
     const BYTES: usize = 16;
     key.len() == BYTES && key.starts_with(PREFIX)
+}
+
+/// Returns when a wait of `timeout` from now on ends: never where that is beyond all time.
+pub(crate) fn end_after(timeout: Option<Duration>) -> Option<std::time::Instant> {
+    std::time::Instant::now().checked_add(timeout?)
 }
 
 /// Waits until `key` exists. A wait is cut into slices, so that a signal ends it.
@@ -516,7 +537,7 @@ fn wait(
 ) -> PyResult<Option<client::View>> {
     /// After so long Python looks for signals.
     const SLICE: Duration = Duration::from_millis(100);
-    let end = timeout.map(|timeout| std::time::Instant::now() + timeout);
+    let end = end_after(timeout);
     loop {
         let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
         let slice = left.map_or(SLICE, |left| left.min(SLICE));

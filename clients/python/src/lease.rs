@@ -7,7 +7,7 @@ use client::{Leased, LoadOptions, Reply};
 use pyo3::prelude::*;
 
 use crate::arguments::{Word, duration};
-use crate::client::Client;
+use crate::client::{Client, end_after};
 use crate::content::Content;
 use crate::errors::{OrRaise, exception};
 use crate::view::View;
@@ -32,9 +32,9 @@ pub fn lget(
     let options = LoadOptions::new().lease_for(duration(lease)?);
     let options = if stale { options.stale_for(Duration::ZERO) } else { options };
     let client = client.get().client(py)?;
-    let end = Instant::now() + duration(wait)?;
+    let end = end_after(Some(duration(wait)?));
     loop {
-        let left = end.saturating_duration_since(Instant::now());
+        let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
         let options = options.clone().waits_for(left.min(SLICE));
         return Ok(match py.detach(|| client.lget(key, &options)).or_raise(py)? {
             Leased::Hit(value) | Leased::Stale(value) => (Some(View::taken(value)), None),

@@ -301,6 +301,14 @@ def test_lane_behaves_as_a_socket(db):
             use()
 
 
+def test_what_changes_a_connection_is_refused(each):
+    for words in (("HELLO", "3"), ("quit",)):
+        for request in (each.call, lambda *words: each.pipeline().call(*words).execute()):
+            with pytest.raises(forebay.UnsupportedError):
+                request(*words)
+    assert each.put("key", b"x") and each.get("key") == b"x"
+
+
 def test_subscriptions_are_refused(db):
     with pytest.raises(forebay.UnsupportedError):
         db.call("SUBSCRIBE", "channel")

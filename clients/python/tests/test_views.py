@@ -328,6 +328,14 @@ def test_who_keeps_an_array_of_a_creation_cannot_change_the_value(db):
         assert not db.create("key", size).seal(nx=True)
 
 
+def test_wait_beyond_all_time_is_one_without_an_end(db):
+    for wait in (db.take, db.get_blocking):
+        timer = threading.Timer(0.05, db.put, ("key", b"x"))
+        timer.start()
+        assert wait("key", timeout=1.8e19) == b"x"
+        timer.join()
+
+
 @pytest.mark.parametrize("nbytes", [2**47, 2**63, 2**64 - 1])
 def test_creation_that_no_memory_holds_is_refused(each, nbytes):
     each.put("key", b"before")

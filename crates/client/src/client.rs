@@ -452,12 +452,13 @@ impl Client {
     /// server, and so is one that this thread has posted just before.
     ///
     /// A thread sees what it did itself to a key that it has posted, and that its time to live has
-    /// run out. What another client or thread did to the key may be missed until this thread has
-    /// read the reply to its post, or to a deletion by this method: it has the value then that
-    /// another has deleted, replaced or taken. What another puts in the place of a value, after
-    /// that was found and before it is deleted, is deleted unseen, whoever has posted it. This
-    /// method reads the replies that have come; every other call of this thread that waits for the
-    /// server reads those to all that was posted before.
+    /// run out, which begins when the server executes the post. What another client or thread did
+    /// to the key may be missed until this thread has read the reply to its post, or to a deletion
+    /// by this method: it has the value then that another has deleted, replaced or taken. What
+    /// another puts in the place of a value, after that was found and before it is deleted, is
+    /// deleted unseen, whoever has posted it. This method reads the replies that have come; every
+    /// other call of this thread that waits for the server reads those to all that was posted
+    /// before.
     ///
     /// # Errors
     /// As [`Client::take`], also for what was posted before.

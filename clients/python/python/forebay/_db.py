@@ -164,7 +164,7 @@ class Db(_native.Client, MutableMapping):
     def put_auto(self, value: Any, ttl: float = 600.0) -> bytes:
         """Puts `value` under a key of its own; returns that: 16 bytes, for one `take`.
 
-        It lives for `ttl` seconds if nobody takes it.
+        It lives for `ttl` seconds if nobody takes it, from when the server has it.
 
         It does not wait for the server, where that shares its memory. What the server refuses is
         raised by the next `put_auto`, `take`, `settle` or `close` of this thread.
