@@ -112,10 +112,11 @@ impl Client {
         self.timeout.map(|timeout| timeout.as_secs_f64())
     }
 
-    /// Closes the connections of all threads; views that are held stay.
+    /// Closes the connections of all threads, which ends what they wait for; views stay.
     fn _close(&self, py: Python<'_>) {
         let Some(connected) = self.connected.swap(None) else { return };
         if connected.generation.is_current() {
+            connected.client.end_waits();
             py.detach(|| drop(connected));
         } else {
             std::mem::forget(connected);

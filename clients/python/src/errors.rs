@@ -14,6 +14,7 @@ pub fn raised(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::Refused(text) if text.starts_with("WRONGTYPE ") => "WrongTypeError",
         ClientError::Refused(_) => "ResponseError",
         ClientError::Broken(_) | ClientError::Forked => "ConnectionError",
+        ClientError::Closed => "ClosedError",
         ClientError::TimedOut => "TimeoutError",
         ClientError::Unexpected(_) => "ProtocolError",
         ClientError::Unsupported(_) => "UnsupportedError",

@@ -477,6 +477,36 @@ def test_wait_for_a_value_lets_other_threads_run(db):
     assert db.get_blocking("key", timeout=0.01) is None
 
 
+def test_close_ends_what_other_threads_wait_for(each):
+    db = forebay.connect(each.url)
+    raised = []
+
+    def work(wait):
+        try:
+            wait()
+        except forebay.Error as error:
+            raised.append(type(error))
+
+    waits = [
+        lambda: db.take("key", timeout=None),
+        lambda: db.take(b"\xf5FB" + b"k" * 13, timeout=None),
+        lambda: db.get_blocking("key"),
+        lambda: db.call("BLPOP", "list", "0"),
+        lambda: db.pipeline().call("BLPOP", "list", "0").execute(),
+    ]
+    threads = [threading.Thread(target=work, args=(wait,), daemon=True) for wait in waits]
+    for thread in threads:
+        thread.start()
+    until(lambda: fields(each, "clients")["blocked_clients"].strip() == str(len(waits)))
+    db.close()
+    for thread in threads:
+        thread.join(60)
+    assert raised == [forebay.ClosedError] * len(waits)
+    each.put("key", b"later")
+    each.call("RPUSH", "list", "later")
+    assert each.get("key") == b"later" and each.call("LLEN", "list") == 1
+
+
 def test_wait_ends_with_a_signal(db):
     def interrupt(*_):
         raise InterruptedError

@@ -135,6 +135,13 @@ impl Client {
         Ok(self.inner.memory.new_lane()?.map(LaneStream::new))
     }
 
+    /// Ends what threads wait for the server with, as BLPOP or [`Client::get_blocking`]: within a
+    /// quarter of a second they get [`ClientError::Closed`]. Connections are closed when their
+    /// threads end or the last clone is dropped.
+    pub fn end_waits(&self) {
+        self.inner.memory.is_closed.store(true, Ordering::Relaxed);
+    }
+
     /// Sends one request and returns its reply.
     ///
     /// Commands after which replies no longer answer requests are not sent: MONITOR, SUBSCRIBE and
@@ -312,6 +319,9 @@ impl Client {
         let mut wait = KeyWait::new(timeout.into(), Instant::now());
         loop {
             let memory = &self.inner.memory;
+            if memory.is_closed.load(Ordering::Relaxed) {
+                return Err(ClientError::Closed);
+            }
             match memory.read(memory.view_of(key))? {
                 Answer::Found(view) => return Ok(Some(view)),
                 Answer::Absent => {}

@@ -6,15 +6,16 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use resp::{Value as Reply, encode_command};
 
 use crate::address::{Address, Place};
 use crate::answers::accepted;
-use crate::error::{AttachError, ClientError};
+use crate::error::{AttachError, ClientError, closed};
 use crate::key_wait::limit;
-use crate::lane_connection::Lane;
+use crate::lane_connection::{Lane, SERVER_CHECK_INTERVAL};
 use crate::options::{SetOptions, set_request};
 use crate::own_takes::OwnTakes;
 use crate::posts::{Content, Posted, Posts};
@@ -75,6 +76,7 @@ impl Connection {
             Place::SharedMemory(path) => match memory.new_lane()? {
                 Some((mut lane, session)) => {
                     lane.set_timeout(memory.timeout);
+                    lane.end_waits_when(Some(Arc::clone(&memory.is_closed)));
                     let wire = Wire::Lane(Box::new(lane));
                     let mut opened = Connection::new(wire, Some(session), memory);
                     opened.select(&memory.address)?;
@@ -91,7 +93,6 @@ impl Connection {
     /// When the server does not answer, or refuses password or database.
     fn unix(path: &Path, memory: &ServerMemory) -> Result<Connection, ClientError> {
         let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(memory.timeout)?;
         stream.set_write_timeout(memory.timeout)?;
         Connection::over(Stream::Unix(stream), memory)
     }
@@ -104,15 +105,20 @@ impl Connection {
         let stream = connect(host, port, limit(memory.timeout, Duration::ZERO))?;
         stream.set_nodelay(true)?;
         sys::socket::set_keep_alive(&stream, KEEP_ALIVE)?;
-        stream.set_read_timeout(memory.timeout)?;
         stream.set_write_timeout(memory.timeout)?;
         Connection::over(Stream::Tcp(stream), memory)
     }
 
     fn over(stream: Stream, memory: &ServerMemory) -> Result<Connection, ClientError> {
-        let replies = Replies::default();
-        let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
-        let mut opened = Connection::new(Wire::Socket(socket), None, memory);
+        let mut socket = Socket {
+            stream,
+            replies: Replies::default(),
+            encoded: Vec::new(),
+            timeout: None,
+            is_closed: Arc::clone(&memory.is_closed),
+        };
+        socket.set_timeout(memory.timeout)?;
+        let mut opened = Connection::new(Wire::Socket(Box::new(socket)), None, memory);
         if let Some(words) = greeting(&memory.address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             accepted(opened.call_for(&words, Duration::ZERO)?)?;
@@ -428,7 +434,7 @@ impl Connection {
     fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         match &mut self.wire {
             Wire::Lane(lane) => lane.set_timeout(timeout),
-            Wire::Socket(socket) => socket.stream.set_read_timeout(timeout)?,
+            Wire::Socket(socket) => socket.set_timeout(timeout)?,
             Wire::Ended => {}
         }
         Ok(())
@@ -500,6 +506,10 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if self.posts.len() == 0 || matches!(self.wire, Wire::Ended) {
             return;
+        }
+        // Others read what was posted.
+        if let Wire::Lane(lane) = &mut self.wire {
+            lane.end_waits_when(None);
         }
         if self.set_timeout(Some(LAST_POSTS_LIMIT)).is_ok() {
             // Nobody is left to be told of a refusal; `Client::settle` tells.
@@ -590,6 +600,10 @@ struct Socket {
     replies: Replies,
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,
+    /// The longest silence of the server that is waited for.
+    timeout: Option<Duration>,
+    /// Whether the client was closed.
+    is_closed: Arc<AtomicBool>,
 }
 
 enum Stream {
@@ -607,6 +621,16 @@ impl Stream {
 }
 
 impl Socket {
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.timeout = timeout;
+        // Each wait checks whether the client was closed.
+        let interval = timeout.map_or(SERVER_CHECK_INTERVAL, |timeout| {
+            let count = timeout.as_nanos().div_ceil(SERVER_CHECK_INTERVAL.as_nanos()).max(1);
+            timeout / u32::try_from(count).unwrap_or(u32::MAX)
+        });
+        self.stream.set_read_timeout(Some(interval.min(SERVER_CHECK_INTERVAL)))
+    }
+
     fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         let mut replies = Vec::with_capacity(requests.len());
         let mut rest = requests;
@@ -645,6 +669,7 @@ impl Socket {
         let buffer = self.replies.buffer();
         let start = buffer.len();
         buffer.resize(start + READ_BYTES, 0);
+        let begin = Instant::now();
         let received = loop {
             let room = &mut buffer[start..];
             let received = match &mut self.stream {
@@ -653,6 +678,14 @@ impl Socket {
             };
             match received {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.is_closed.load(Ordering::Relaxed) {
+                        break Err(closed());
+                    }
+                    if self.timeout.is_some_and(|timeout| begin.elapsed() >= timeout) {
+                        break Err(error);
+                    }
+                }
                 received => break received,
             }
         };

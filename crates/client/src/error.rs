@@ -53,6 +53,8 @@ pub enum ClientError {
     Refused(String),
     /// The connection cannot be made, or has ended: what was asked may or may not have been done.
     Broken(io::Error),
+    /// The client was closed while this waited: what was asked may or may not have been done.
+    Closed,
     /// The server was silent for too long: what was asked may or may not have been done.
     TimedOut,
     /// The server answered something else than the protocol says.
@@ -82,6 +84,7 @@ impl ClientError {
             ClientError::Broken(error) => {
                 ClientError::Broken(io::Error::new(error.kind(), error.to_string()))
             }
+            ClientError::Closed => ClientError::Closed,
             ClientError::TimedOut => ClientError::TimedOut,
             ClientError::Forked => ClientError::Forked,
             ClientError::NoMemory(length) => ClientError::NoMemory(*length),
@@ -103,6 +106,7 @@ impl fmt::Display for ClientError {
             ClientError::Url(text) => write!(formatter, "not the URL of a server: {text}"),
             ClientError::Refused(text) => formatter.write_str(text),
             ClientError::Broken(error) => write!(formatter, "no connection: {error}"),
+            ClientError::Closed => formatter.write_str("the client is closed"),
             ClientError::TimedOut => formatter.write_str("the server was silent for too long"),
             ClientError::Unexpected(text) => write!(formatter, "unexpected reply: {text}"),
             ClientError::Unsupported(text) => {
@@ -132,9 +136,16 @@ impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> ClientError {
         match error.kind() {
             ErrorKind::TimedOut | ErrorKind::WouldBlock => ClientError::TimedOut,
+            // What `closed` returns; a socket that was connected never fails with it.
+            ErrorKind::ConnectionAborted => ClientError::Closed,
             _ => ClientError::Broken(error),
         }
     }
+}
+
+/// Returns why a wait ends whose client was closed.
+pub fn closed() -> io::Error {
+    ErrorKind::ConnectionAborted.into()
 }
 
 /// Returns the error that `reply` came where another was due.

@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::spin_policy::SpinPolicy;
@@ -23,7 +24,7 @@ use sys::poll::Waker;
 use sys::socket::Stream;
 
 use crate::control_connection::{ControlConnection, SharedControl, field};
-use crate::error::{AttachError, accepted, check_process, unexpected};
+use crate::error::{AttachError, accepted, check_process, closed, unexpected};
 use crate::late_bells::{DELAY, LateBell, LateBells};
 use crate::replies::Replies;
 use crate::session_uploads::{Mode, Uploads};
@@ -33,7 +34,7 @@ use crate::session_uploads::{Mode, Uploads};
 const LANE_DESCRIPTORS: usize = 3;
 /// How long a wait takes before it checks whether the server is still there. One that ends in order
 /// wakes its clients; one that was killed does not.
-const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// How long the reply to what was posted is polled for: as long as it takes to wake a server on
 /// another processor that sleeps, some 45 us in a virtual machine, and to be woken by it, as both
 /// would sleep.
@@ -73,6 +74,8 @@ pub struct Lane {
     post_spin_policy: SpinPolicy,
     /// The longest silence of the server that is waited for.
     timeout: Option<Duration>,
+    /// Set where nobody waits for replies any more; checked in the same intervals as the server.
+    is_closed: Option<Arc<AtomicBool>>,
     /// A call has failed before its reply was there whole: what comes next would be taken for the
     /// reply of another.
     is_broken: bool,
@@ -137,6 +140,7 @@ impl Lane {
             spin_policy: SpinPolicy::default(),
             post_spin_policy: SpinPolicy::default(),
             timeout: None,
+            is_closed: None,
             is_broken: false,
             control: Arc::clone(control),
             control_socket: connection.socket()?,
@@ -167,6 +171,11 @@ impl Lane {
     /// blocking command may have to.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
+    }
+
+    /// Has waits fail soon after `is_closed` is set; without one they go on.
+    pub(crate) fn end_waits_when(&mut self, is_closed: Option<Arc<AtomicBool>>) {
+        self.is_closed = is_closed;
     }
 
     /// Sends one request and returns its reply, which may be an error.
@@ -550,6 +559,9 @@ impl Lane {
         };
         if sys::descriptors::peer_has_closed(&self.control_socket)? {
             return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if self.is_closed.as_ref().is_some_and(|it| it.load(Ordering::Relaxed)) {
+            return Err(closed());
         }
         match self.timeout.is_some_and(|timeout| *silence >= timeout) {
             true => Err(ErrorKind::TimedOut.into()),

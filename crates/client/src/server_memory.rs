@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ pub struct ServerMemory {
     /// How many requests the client's connections have posted and have no replies to, or have to
     /// tell of that they failed.
     pub post_count: Arc<AtomicUsize>,
+    /// Whether the client was closed: what waits for the server looks at it now and then.
+    pub is_closed: Arc<AtomicBool>,
     /// The process whose the sessions and connections are.
     generation: Generation,
     session: ArcSwapOption<ShmSession>,
@@ -73,8 +75,15 @@ impl ServerMemory {
     pub fn new(url: &str, timeout: Option<Duration>) -> Result<ServerMemory, ClientError> {
         let (address, session) = (Address::parse(url)?, ArcSwapOption::empty());
         let generation = Generation::current();
-        let (post_count, renewing) = (Arc::default(), Mutex::new(None));
-        Ok(ServerMemory { address, timeout, post_count, generation, session, renewing })
+        Ok(ServerMemory {
+            address,
+            timeout,
+            post_count: Arc::default(),
+            is_closed: Arc::default(),
+            generation,
+            session,
+            renewing: Mutex::new(None),
+        })
     }
 
     /// Fails in a forked child, before it takes a lock that its parent's threads may hold.
