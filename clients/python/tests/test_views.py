@@ -339,8 +339,13 @@ def test_wait_beyond_all_time_is_one_without_an_end(db):
 @pytest.mark.parametrize("nbytes", [2**47, 2**63, 2**64 - 1])
 def test_creation_that_no_memory_holds_is_refused(each, nbytes):
     each.put("key", b"before")
+    with pytest.raises(forebay.ResponseError, match=f"a value of {nbytes} bytes is longer"):
+        each.create("key", nbytes)
+    # In a transaction the server does not tell how long a value it takes.
+    each.call("MULTI")
     with pytest.raises(MemoryError, match=f"no memory for {nbytes} bytes"):
         each.create("key", nbytes)
+    each.call("DISCARD")
     assert each.get("key") == b"before"
 
 

@@ -32,6 +32,9 @@ use crate::value_view::View;
 /// server for a copy.
 pub(crate) const TAKES_MAX: u32 = 8;
 
+/// More is created only once the server has been asked how long a value it takes: by default it is
+/// 512 MiB. Next to writing so much the question costs nothing.
+const UNASKED_BYTES_MAX: usize = 64 << 20;
 /// How long a value that another client has posted is looked for before the server is asked: a
 /// server that sleeps on another processor is there after about half of it, and to be woken by it
 /// takes as long once more.
@@ -232,11 +235,34 @@ impl Client {
     /// gives none, they are sent when they are sealed.
     ///
     /// # Errors
-    /// When the server does not answer, and [`ClientError::NoMemory`] where neither it nor this
-    /// process has so many bytes.
+    /// When the server does not answer, or takes no value that is so long, and
+    /// [`ClientError::NoMemory`] where neither it nor this process has so many bytes.
     pub fn create(&self, key: &[u8], length: usize) -> Result<Creation, ClientError> {
+        if length > UNASKED_BYTES_MAX {
+            self.check_length(length)?;
+        }
         let upload = self.upload(length, Mode::Adopt)?;
         Creation::new(self.clone(), key, length, upload)
+    }
+
+    /// Refuses a value that the server would end the connection for. It is not known in a
+    /// transaction, nor to a user without a right to CONFIG, who find out by sending it.
+    #[inline(never)]
+    fn check_length(&self, length: usize) -> Result<(), ClientError> {
+        const REQUEST: [&[u8]; 3] = [b"CONFIG", b"GET", b"proto-max-bulk-len"];
+        let told = self.with_connection(|connection| {
+            (!connection.is_queueing()).then(|| connection.call(&REQUEST)).transpose()
+        })?;
+        let Some(Reply::Array(words)) = told else { return Ok(()) };
+        let Some(Reply::Bulk(digits)) = words.get(1) else { return Ok(()) };
+        let limit = str::from_utf8(digits).ok().and_then(|digits| digits.parse::<usize>().ok());
+        match limit {
+            Some(limit) if length > limit => Err(ClientError::Refused(format!(
+                "ERR a value of {length} bytes is longer than the server takes, which are {limit} \
+                 (proto-max-bulk-len)"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the value of `key`: over shared memory a value above 4 KiB where it lies, else a
