@@ -1,6 +1,6 @@
 """What putting and looking through large values costs on small pages and on huge ones.
 
-    pip install forebay numpy
+    pip install 'clients/python[numpy]'     # both in the repository's root
     python bench/python/huge_pages.py [--rounds 3]
 
 Two servers take turns, one with `huge-pages yes` and one with `huge-pages no`. Each is given a

@@ -1,6 +1,6 @@
 """What one read costs as Python sees it, with the server in a process of its own.
 
-    pip install forebay numpy redis
+    pip install 'clients/python[numpy,redis]'     # both in the repository's root
     python bench/python/reads.py [--rounds 15]
 
 The reads are timed in turn, round by round, so that what slows the machine slows all of them. Each

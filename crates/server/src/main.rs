@@ -337,21 +337,21 @@ fn check_log(arguments: &[String]) -> ExitCode {
 /// Python package, the interpreter beside this program, or else the one on the PATH.
 fn run_bench(program: &str, arguments: &[String]) -> ExitCode {
     let own = env::current_exe().unwrap_or_else(|_| program.into());
-    let mut command = match arguments.split_first() {
+    let (mut command, hint) = match arguments.split_first() {
         Some((table, options)) if table == "objects" => {
             let python = own.with_file_name("python");
             let mut command = Command::new(if python.exists() { python } else { "python3".into() });
             command.args(["-m", "forebay.bench.objects"]).args(options);
-            command
+            (command, "")
         }
         _ => {
             let mut command = Command::new(own.with_file_name("forebay-bench"));
             command.args(arguments);
-            command
+            (command, "; `cargo build --release` in Forebay's repository makes it, not pip")
         }
     };
     let error = command.exec();
-    eprintln!("forebay: cannot run {}: {error}", command.get_program().display());
+    eprintln!("forebay: cannot run {}: {error}{hint}", command.get_program().display());
     ExitCode::FAILURE
 }
 

@@ -1,6 +1,6 @@
 """What it costs to hand objects on by a store: K values are put, fetched by their ids, and deleted.
 
-    pip install forebay numpy redis matplotlib
+    pip install 'clients/python[numpy,redis]' matplotlib     # in the repository
     forebay bench objects --plasma /path/to/python3.10 --json out.json --picture out.png
 
 NumPy is needed. `--plasma` names an interpreter whose environment has pyarrow 11, the last that has
@@ -458,7 +458,8 @@ def measured(rows, cases, batches, rounds, seconds):
             for name, run in rows.items():
                 first = min(run(case, batch, 3))
                 counts[name] = min(5000, max(3, int(seconds * 1e9 / first)))
-            for _ in range(rounds):
+            for number in range(rounds):
+                print(f"{case}, K = {batch}: round {number + 1} of {rounds}", file=sys.stderr)
                 for name, run in rows.items():
                     found = run(case, batch, counts[name])
                     times.setdefault((name, case, batch), []).extend(found)
