@@ -33,12 +33,16 @@ impl<'py> Word<'py> {
         if let Ok(text) = object.cast::<PyString>() {
             return Ok(Word::Text(text.clone()));
         }
+        Word::of_input(object, "bytes or text")
+    }
+
+    fn of_input(object: &Bound<'py, PyAny>, expected: &str) -> PyResult<Word<'py>> {
         match Input::of(object)? {
             Some(input) => Ok(Word::Input(input)),
-            None => Err(PyTypeError::new_err(format!(
-                "bytes or text expected, not {}",
-                object.get_type().name()?
-            ))),
+            None => {
+                let found = object.get_type().name()?;
+                Err(PyTypeError::new_err(format!("{expected} expected, not {found}")))
+            }
         }
     }
 
@@ -53,9 +57,12 @@ impl<'py> Word<'py> {
         }
         let is_number =
             object.is_exact_instance_of::<PyInt>() || object.is_exact_instance_of::<PyFloat>();
-        match is_number {
-            true => Ok(Word::Made(object.repr()?.to_str()?.as_bytes().to_vec())),
-            false => Word::of_key(object),
+        if is_number {
+            return Ok(Word::Made(object.repr()?.to_str()?.as_bytes().to_vec()));
+        }
+        match object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyString>() {
+            true => Word::of_key(object),
+            false => Word::of_input(object, "bytes, text or a number"),
         }
     }
 
@@ -94,6 +101,17 @@ pub fn keys_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
     objects.try_iter()?.map(|object| Word::of_key(&object?)).collect()
 }
 
+/// Refuses text and bytes where several words are expected: their letters would be taken for them.
+///
+/// # Errors
+/// `TypeError` where `objects` is one of them.
+pub fn refuse_one_word(objects: &Bound<'_, PyAny>) -> PyResult<()> {
+    match objects.is_instance_of::<PyString>() || objects.is_instance_of::<PyBytes>() {
+        true => Err(PyTypeError::new_err("several expected, as a list, not one text or bytes")),
+        false => Ok(()),
+    }
+}
+
 /// Returns all of `objects` as words.
 ///
 /// # Errors
@@ -106,6 +124,7 @@ pub fn words_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
         }
         return Ok(words);
     }
+    refuse_one_word(objects)?;
     objects.try_iter()?.map(|object| Word::of(&object?)).collect()
 }
 
@@ -114,23 +133,41 @@ pub fn words_of<'py>(objects: &Bound<'py, PyAny>) -> PyResult<Vec<Word<'py>>> {
 /// # Errors
 /// `TypeError` for anything else; `ValueError` below zero and beyond what a duration holds.
 pub fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let seconds: f64 = match seconds.extract() {
-        Ok(seconds) => seconds,
-        Err(error) => match seconds.call_method0("total_seconds") {
-            Ok(total) => total.extract()?,
-            Err(_) => return Err(error),
-        },
-    };
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|error| PyValueError::new_err(format!("{seconds} seconds: {error}")))
+    of_seconds(number_of(seconds)?)
 }
 
-/// Returns `timeout` as a duration; `None` is none.
+fn number_of(seconds: &Bound<'_, PyAny>) -> PyResult<f64> {
+    seconds.extract().or_else(|error| match seconds.call_method0("total_seconds") {
+        Ok(total) => total.extract(),
+        Err(_) => Err(error),
+    })
+}
+
+fn of_seconds(seconds: f64) -> PyResult<Duration> {
+    let refuse = |reason: &str| PyValueError::new_err(format!("{seconds} seconds {reason}"));
+    if seconds < 0.0 {
+        return Err(refuse("are less than none"));
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| refuse("cannot be counted"))
+}
+
+/// Returns `timeout` as a duration; `None` and infinity are none.
 ///
 /// # Errors
 /// As [`duration`].
 pub fn timeout(timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
-    timeout.map(duration).transpose()
+    match timeout.map(number_of).transpose()? {
+        None | Some(f64::INFINITY) => Ok(None),
+        Some(seconds) => of_seconds(seconds).map(Some),
+    }
+}
+
+/// As [`timeout`], for an argument that has a number as its default.
+///
+/// # Errors
+/// As [`duration`].
+pub fn timeout_argument(argument: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    timeout((!argument.is_none()).then_some(argument))
 }
 
 /// Returns the options that a put is told.
@@ -152,10 +189,10 @@ pub fn set_options(
         (false, false) => {}
     }
     match (timeout(ttl)?, keep_ttl) {
-        (Some(_), true) => return refuse("ttl and keep_ttl exclude each other"),
+        (_, true) if ttl.is_some() => return refuse("ttl and keep_ttl exclude each other"),
         (Some(Duration::ZERO), false) => return refuse("a ttl is more than zero"),
         (Some(ttl), false) => options = options.expires_in(ttl),
-        (None, true) => options = options.keeps_time_to_live(),
+        (_, true) => options = options.keeps_time_to_live(),
         (None, false) => {}
     }
     Ok(options)

@@ -2,16 +2,18 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use client::{Elements, TimeToLive, Transport};
+use client::{ClientError, Elements, TimeToLive, Transport};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use sys::fork::Generation;
 
-use crate::arguments::{Word, bytes_of, keys_of, set_options, words_of};
+use crate::arguments::{
+    Word, bytes_of, keys_of, refuse_one_word, set_options, timeout_argument, words_of,
+};
 use crate::buffer::Input;
 use crate::content::{Content, copy_into};
 use crate::creation::Creation;
@@ -87,7 +89,23 @@ fn connect(py: Python<'_>, url: &str, timeout: Option<Duration>) -> PyResult<Con
         Some(timeout) => client::Client::connect_within(url, timeout),
         None => client::Client::connect(url),
     });
-    Ok(Connected { client: connected.or_raise(py)?, generation: Generation::current() })
+    let client = connected.map_err(|error| match error {
+        ClientError::Broken(error) => {
+            let text = format!("no connection to {}: {error}", without_password(url));
+            exception(py, "ConnectionError", &text)
+        }
+        error => raised(py, &error),
+    })?;
+    Ok(Connected { client, generation: Generation::current() })
+}
+
+/// Returns what of `url` says where the server is, to be shown.
+fn without_password(url: &str) -> String {
+    let place = url.split_once('?').map_or(url, |(place, _)| place);
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+    let secret = authority.rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[secret..])
 }
 
 #[pymethods]
@@ -96,6 +114,9 @@ impl Client {
     #[pyo3(signature = (url, timeout=None))]
     fn new(py: Python<'_>, url: String, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Client> {
         let timeout = crate::arguments::timeout(timeout)?;
+        if timeout == Some(Duration::ZERO) {
+            return Err(PyValueError::new_err("a timeout is more than zero"));
+        }
         let connected = ArcSwapOption::from_pointee(connect(py, &url, timeout)?);
         Ok(Client { url, timeout, connected })
     }
@@ -229,19 +250,20 @@ impl Client {
 
     /// Deletes `key` and returns the view of what it had; of several who take it, one gets it.
     ///
-    /// It waits for the key for `timeout` seconds, a number; 0 does not wait, and `None` waits for
-    /// ever. Returns `None` where the key did not come. `WrongTypeError` is raised where the key
-    /// holds no string.
-    #[pyo3(signature = (key, timeout=Some(0.0)), text_signature = "($self, key, timeout=0.0)")]
+    /// It waits for the key for `timeout` seconds; 0 does not wait, and `None` waits for ever. It
+    /// returns `None` where the key did not come. `WrongTypeError` is raised where the key holds no
+    /// string.
+    #[pyo3(
+        signature = (key, timeout=Some(Duration::ZERO)),
+        text_signature = "($self, key, timeout=0.0)"
+    )]
     fn take(
         slf: &Bound<'_, Client>,
         key: &Bound<'_, PyAny>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = timeout_argument)] timeout: Option<Duration>,
     ) -> PyResult<Option<View>> {
         let (py, word) = (slf.py(), Word::of_key(key)?);
         let (client, bytes) = (slf.get().client(py)?, word.bytes()?);
-        let seconds = timeout.map(Duration::try_from_secs_f64).transpose();
-        let timeout = seconds.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let end = end_after(timeout);
         loop {
             let taken = match is_for_one(bytes) {
@@ -252,7 +274,7 @@ impl Client {
             if let Some(value) = taken {
                 return Ok(Some(View::taken(value)));
             }
-            let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
@@ -275,6 +297,7 @@ impl Client {
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<View>>> {
         let py = slf.py();
+        refuse_one_word(keys)?;
         let objects: Vec<Bound<'py, PyAny>> = keys.try_iter()?.collect::<PyResult<_>>()?;
         let words: Vec<Word<'_>> = objects.iter().map(Word::of_key).collect::<PyResult<_>>()?;
         let (client, words) = (slf.get().client(py)?, bytes_of(&words)?);
@@ -525,8 +548,8 @@ fn is_for_one(key: &[u8]) -> bool {
 }
 
 /// Returns when a wait of `timeout` from now on ends: never where that is beyond all time.
-pub(crate) fn end_after(timeout: Option<Duration>) -> Option<std::time::Instant> {
-    std::time::Instant::now().checked_add(timeout?)
+pub(crate) fn end_after(timeout: Option<Duration>) -> Option<Instant> {
+    Instant::now().checked_add(timeout?)
 }
 
 /// Waits until `key` exists. A wait is cut into slices, so that a signal ends it.
@@ -540,7 +563,7 @@ fn wait(
     const SLICE: Duration = Duration::from_millis(100);
     let end = end_after(timeout);
     loop {
-        let left = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let slice = left.map_or(SLICE, |left| left.min(SLICE));
         match py.detach(|| client.get_blocking(key, slice)) {
             Ok(Some(value)) => return Ok(Some(value)),

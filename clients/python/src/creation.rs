@@ -33,6 +33,8 @@ struct State {
     creation: Option<client::Creation>,
     exports: usize,
     is_over: bool,
+    /// What sealing has returned.
+    sealed: Option<bool>,
 }
 
 impl Creation {
@@ -42,7 +44,7 @@ impl Creation {
         options: SetOptions,
     ) -> Creation {
         let shape_and_strides = [creation.len() as isize, 1];
-        let state = State { creation: Some(creation), exports: 0, is_over: false };
+        let state = State { creation: Some(creation), exports: 0, is_over: false, sealed: None };
         Creation { state: Mutex::new(state), client, options, shape_and_strides }
     }
 
@@ -51,6 +53,12 @@ impl Creation {
     }
 
     fn seal_by(&self, py: Python<'_>, options: &SetOptions) -> PyResult<bool> {
+        let is_stored = self.seal_once(py, options)?;
+        self.state().sealed = Some(is_stored);
+        Ok(is_stored)
+    }
+
+    fn seal_once(&self, py: Python<'_>, options: &SetOptions) -> PyResult<bool> {
         let mut state = self.state();
         if state.is_over {
             // Raising may collect garbage, and an export in that takes the lock.
@@ -154,6 +162,13 @@ impl Creation {
     #[getter]
     fn closed(&self) -> bool {
         self.state().is_over
+    }
+
+    /// What `seal` has returned, also at the end of a `with` statement: whether `nx` or `xx` let it
+    /// be stored. `None` before, and where it was aborted.
+    #[getter]
+    fn sealed(&self) -> Option<bool> {
+        self.state().sealed
     }
 
     fn __setitem__(

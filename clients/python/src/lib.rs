@@ -39,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lane::Lane>()?;
     module.add_class::<server::Server>()?;
     module.add_function(wrap_pyfunction!(server::option, module)?)?;
+    module.add_function(wrap_pyfunction!(server::option_names, module)?)?;
     module.add_function(wrap_pyfunction!(lease::lget, module)?)?;
     module.add_function(wrap_pyfunction!(lease::lfill, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

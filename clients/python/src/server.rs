@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use server::in_process::{InProcessServer, ShownOption, option_as_shown};
+use server::in_process::{self, InProcessServer, ShownOption, option_as_shown};
 
 use crate::errors::exception;
 
@@ -15,6 +15,12 @@ use crate::errors::exception;
 pub fn option(name: &str, value: &str) -> PyResult<Option<ShownOption>> {
     option_as_shown(name, value)
         .map_err(|reason| PyValueError::new_err(format!("{name} {value:?}: {reason}")))
+}
+
+/// Returns the names of all options of `forebay serve`.
+#[pyfunction]
+pub fn option_names() -> Vec<&'static str> {
+    in_process::option_names().collect()
 }
 
 /// A server on threads of this process, until `stop`.

@@ -244,6 +244,17 @@ impl View {
         helper(slf, "writable")
     }
 
+    /// What NumPy asks for where the view has no buffer. It raises `ClosedError` once the view is
+    /// closed, where NumPy would make an array of one object.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, View>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        helpers(slf.py())?.getattr("array_of")?.call1((slf, dtype, copy))
+    }
+
     #[pyo3(signature = (*arguments, **options))]
     fn __dlpack__<'py>(
         slf: &Bound<'py, View>,

@@ -197,6 +197,14 @@ sys.stdin.read()
             assert second.get("key") == b"new"
 
 
+def test_url_is_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for url in ("shm:///tmp/x", b"unix:///tmp/x"):
+        with pytest.raises(ValueError, match="connect"):
+            forebay.open(url)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_second_open_joins_the_first(tmp_path):
     with forebay.open(tmp_path / "store") as db:
         db.put("key", b"1")
@@ -276,8 +284,10 @@ def test_open_tells_of_options_that_the_store_cannot_have(tmp_path):
     with forebay.open(folder, lua_replicate_commands="yes"):
         forebay.open(folder, lua_replicate_commands="no").close()
     for path in (None, folder):
-        with pytest.raises(TypeError, match="there is no option 'maxmemry'"):
-            forebay.open(path, maxmemry="1gb")
+        advised = {"max_memory": "did you mean 'maxmemory'", "xyz": "forebay options lists them"}
+        for wrong, advice in advised.items():
+            with pytest.raises(TypeError, match=f"there is no option '{wrong}': {advice}"):
+                forebay.open(path, **{wrong: "1gb"})
         with pytest.raises(ValueError, match='maxmemory "much": argument must be a memory value'):
             forebay.open(path, maxmemory="much")
 

@@ -78,6 +78,43 @@ def test_cache_calls_once(db):
     assert double.refresh(2) == [4] and len(calls) == 5
 
 
+SCRIPT = """
+import multiprocessing, sys
+import forebay
+
+db = forebay.connect(sys.argv[1])
+
+@db.cache(ttl=60)
+def answer():
+    return __file__
+
+if __name__ == "__main__":
+    print(answer())
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(answer.key_of) == answer.key_of()
+"""
+
+
+def test_functions_of_two_scripts_have_results_of_their_own(db, tmp_path):
+    for name in ("one.py", "two.py"):
+        script = tmp_path / name
+        script.write_text(SCRIPT)
+        output = subprocess.run([sys.executable, script, db.url], capture_output=True, text=True)
+        assert output.stdout == f"{script}\n", output.stderr
+    assert len(db) == 2
+
+
+def test_cache_is_told_a_time_and_given_a_plain_function(db):
+    with pytest.raises(TypeError, match="ttl=60"):
+        db.cache(len)
+
+    async def answer():
+        return 1
+
+    with pytest.raises(TypeError, match="answer is to be awaited"):
+        db.cache(ttl=60)(answer)
+
+
 def test_stale_result_is_returned_while_one_makes_a_new_one(db):
     results = iter(range(10))
 
@@ -238,6 +275,15 @@ def test_redis_py(each):
         return found
 
     assert asyncio.run(work()) == [b"async", True, True, b"50", (b"list", b"pushed")]
+
+
+def test_lock_of_redis_py_needs_scripts(db):
+    redis = pytest.importorskip("redis")
+    for client in (db.redis(), db.aredis()):
+        with pytest.raises(forebay.UnsupportedError, match="use db.lock"):
+            client.lock("lock")
+    assert "lock" not in db
+    assert isinstance(db.redis(), redis.Redis)
 
 
 def test_redis_py_passes_through_lanes(db):

@@ -1,6 +1,8 @@
 """Values: what was put comes back, whatever it is and however the server is reached."""
 
 import array
+import datetime
+import math
 import pickle
 import re
 import time
@@ -169,6 +171,36 @@ def expired(db):
     return int(re.search("^expired_keys:([0-9]+)", text, re.MULTILINE)[1])
 
 
+def test_times(each):
+    assert each.put("key", b"1", ttl=math.inf) and each.ttl("key") == math.inf
+    assert each.put("key", b"1", ttl=datetime.timedelta(minutes=1)) and 50 < each.ttl("key") <= 60
+    assert each.take(each.put_auto(b"1", ttl=math.inf)) == b"1"
+    assert each.take("absent", timeout=datetime.timedelta(milliseconds=1)) is None
+    assert each.take("key", timeout=math.inf) == b"1"
+    with pytest.raises(ValueError, match="-1 seconds are less than none"):
+        each.put("key", b"1", ttl=-1)
+    with pytest.raises(ValueError, match="-1 seconds are less than none"):
+        each.take("key", timeout=-1)
+    each.put("key", b"1")
+    assert each.take("key", timeout=1e18) == b"1"
+    with pytest.raises(ValueError, match="exclude each other"):
+        each.put("key", b"1", ttl=math.inf, keep_ttl=True)
+    for wrong in (math.nan, 1e300):
+        with pytest.raises(ValueError, match="seconds cannot be counted"):
+            each.put("key", b"1", ttl=wrong)
+
+
+def test_value_longer_than_the_server_takes_is_refused_before_it_is_written():
+    with forebay.open(proto_max_bulk_len="64mb") as db:
+        with pytest.raises(forebay.ResponseError, match="67108864 .proto-max-bulk-len."):
+            db.create("key", (64 << 20) + 1)
+        with pytest.raises(forebay.ResponseError, match="proto-max-bulk-len"):
+            db.put_auto(bytes(65 << 20))
+        with db.create("key", 64 << 20):
+            pass
+        assert db.strlen("key") == 64 << 20
+
+
 def test_take_deletes(each):
     for value in (b"small", b"l" * 200_000, numpy.arange(100_000)):
         each.put("key", value)
@@ -249,6 +281,23 @@ def test_pipelines(each):
     assert each.pipeline().execute() == []
 
 
+def test_transaction_that_is_not_executed_tells_why(each):
+    pipeline = each.pipeline(transaction=True).call("INCR", "n").call("NOSUCH").call("GET")
+    with pytest.raises(forebay.ResponseError, match="unknown command 'NOSUCH'"):
+        pipeline.execute()
+    assert "n" not in each
+
+
+def test_one_text_is_not_several_keys(each):
+    for keys in ("abc", b"abc"):
+        with pytest.raises(TypeError, match="several expected"):
+            each.mget(keys)
+        with pytest.raises(TypeError, match="several expected"):
+            each.hmget("hash", keys)
+    with pytest.raises(TypeError, match="bytes, text or a number expected, not bool"):
+        each.hset("hash", {"c": True})
+
+
 def test_a_store_is_a_mapping(each):
     each["a"] = b"1"
     each["b"] = [1, 2]
@@ -275,5 +324,9 @@ def test_url_that_is_none():
     for url in ("", "http://localhost", "shm://relative"):
         with pytest.raises(forebay.URLError):
             forebay.connect(url)
-    with pytest.raises(forebay.ConnectionError):
-        forebay.connect("shm:///nowhere/at/all")
+    for url in ("shm:///nowhere/at/all", "unix://user:secret@/no/a@b?db=3&password=secret"):
+        shown = url.replace("user:secret@", "").split("?")[0]
+        with pytest.raises(forebay.ConnectionError, match=f"no connection to {shown}: "):
+            forebay.connect(url)
+    with pytest.raises(ValueError, match="a timeout is more than zero"):
+        forebay.connect("shm:///nowhere/at/all", timeout=0)

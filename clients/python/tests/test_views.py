@@ -47,6 +47,16 @@ def test_close_waits_for_exports(db):
     assert "closed" in repr(view)
 
 
+def test_closed_view_of_an_array_is_no_array(db):
+    db.put("key", numpy.arange(5.0))
+    assert numpy.asarray(db.get("key"), dtype="f4").tolist() == [0, 1, 2, 3, 4]
+    view = db.get("key")
+    view.close()
+    for use in (view.numpy, view.load, view.arrow, lambda: numpy.asarray(view)):
+        with pytest.raises(forebay.ClosedError):
+            use()
+
+
 def test_with_gives_back_at_once(db):
     db.put("key", LARGE)
     with db.get("key") as view:
@@ -298,6 +308,16 @@ def test_creation_is_seen_when_it_is_sealed(db):
             assert db.get("key") is None
         assert creation.closed
         assert db.take("key").bytes() == b"abc" + bytes([7]) * (size - 3)
+
+
+def test_creation_tells_whether_it_was_stored(db):
+    for is_stored in (True, False):
+        with db.create("key", 100_000, nx=True) as creation:
+            assert creation.sealed is None
+        assert creation.sealed is is_stored
+    creation = db.create("key", 10)
+    creation.abort()
+    assert creation.sealed is None
 
 
 def test_creation_is_aborted_by_an_exception(db):

@@ -9,7 +9,7 @@ use sys::fork::Generation;
 use sys::process::descriptor_limit;
 
 use crate::accept::Acceptor;
-use crate::config::{Config, ConfigError, IGNORED, find, read_options};
+use crate::config::{Config, ConfigError, IGNORED, find, read_options, rows};
 use crate::listen;
 use crate::log::LogControl;
 use crate::serve::{Threads, limit_clients, start_threads};
@@ -96,6 +96,11 @@ pub fn option_as_shown(name: &str, value: &str) -> Result<Option<ShownOption>, S
         ConfigError::File(text) => text,
     })?;
     Ok(Some((row.name, Some(config.text(row).to_owned()))))
+}
+
+/// Returns the names of all options.
+pub fn option_names() -> impl Iterator<Item = &'static str> {
+    rows().map(|row| row.name)
 }
 
 #[cfg(test)]

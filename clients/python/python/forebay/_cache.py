@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import os
 import pickle
 
 from forebay import _native
@@ -31,7 +32,15 @@ class Cache:
     pickle.
     """
 
+    _is_awaited = False
+
     def __init__(self, db, function, ttl, stale=0.0, key=None):
+        # It takes longer to import than all of the package, and few programs have a cache.
+        import inspect
+
+        if inspect.iscoroutinefunction(function) and not self._is_awaited:
+            name = function.__qualname__
+            raise TypeError(f"{name} is to be awaited: forebay.aio has a cache for such functions")
         if not 0 <= stale <= _STALE_MAX:
             raise ValueError(f"stale is {stale}, and must be between 0 and {_STALE_MAX} seconds")
         functools.update_wrapper(self, function)
@@ -39,7 +48,7 @@ class Cache:
         self._function = function
         self._ttl = max(ttl, _TTL_MIN)
         self._stale = stale
-        self._prefix = key or f"cache:{function.__module__}.{function.__qualname__}"
+        self._prefix = key or f"cache:{_module_of(function)}.{function.__qualname__}"
 
     def key_of(self, *arguments, **options):
         """Returns the key of the result for these arguments."""
@@ -116,6 +125,24 @@ class Cache:
             # A server that takes no writes refuses this too: the lease ends by its time then.
             with contextlib.suppress(ResponseError):
                 self._db.call(b"LFREE", key, token)
+
+
+def decorator(kind, store, ttl, stale, key):
+    """Returns what makes a `kind` of a function, whose results are kept in `store`."""
+    if callable(ttl):
+        raise TypeError("a cache is told how long it keeps results: @db.cache(ttl=60)")
+    return lambda function: kind(store, function, ttl, stale, key)
+
+
+def _module_of(function):
+    """Returns the name of the module of `function`; of a script, which is `__main__` like any other
+    and `__mp_main__` in processes that multiprocessing has started, the path.
+    """
+    name = function.__module__
+    if name in ("__main__", "__mp_main__"):
+        path = getattr(function, "__globals__", {}).get("__file__")
+        return name if path is None else os.path.realpath(path)
+    return name
 
 
 def _stores_nothing(error):

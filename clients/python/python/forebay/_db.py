@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from forebay import _native
-from forebay._cache import Cache
+from forebay._cache import Cache, decorator
 from forebay._errors import ConnectionError, Error
 from forebay._lock import Lock
 
@@ -36,9 +36,9 @@ class Db(_native.Client, MutableMapping):
     connects by itself; pickled it is its URL.
 
     Keys are text, which is UTF-8 in the store, or bytes. Times are numbers of seconds; `put`,
-    `mput`, `create` and `get_blocking` take a `datetime.timedelta`, too. Every method that asks the
-    server raises `ClosedError` after `close`, and `ConnectionError` or `TimeoutError` where the
-    server has gone or is silent: what was asked may have been done then or not.
+    `mput`, `create`, `take` and `get_blocking` take a `datetime.timedelta`, too. Every method that
+    asks the server raises `ClosedError` after `close`, and `ConnectionError` or `TimeoutError`
+    where the server has gone or is silent: what was asked may have been done then or not.
     """
 
     # The process at whose end it is settled.
@@ -210,9 +210,10 @@ class Db(_native.Client, MutableMapping):
         """Returns a decorator: the function's results are kept for `ttl` seconds, see `Cache`.
 
         For `stale` seconds more a result is returned while one of those who ask for it makes a new
-        one. `key` is how the keys of the results begin; without it the function's name is.
+        one. `key` is how the keys of the results begin; without it they begin with the names of the
+        function's module and of the function, in a script with the script's path.
         """
-        return lambda function: Cache(self, function, ttl, stale, key)
+        return decorator(Cache, self, ttl, stale, key)
 
     def redis(self, **options):
         """Returns a `redis.Redis` of this server; `options` are those of its constructor.
@@ -268,8 +269,11 @@ class Pipeline:
             self.replies = []
             return self.replies
         if self._transaction:
-            replies = self._db._pipeline([(b"MULTI",), *requests, (b"EXEC",)])[-1]
-            self.replies = replies if isinstance(replies, list) else [replies]
+            _, *queued, done = self._db._pipeline([(b"MULTI",), *requests, (b"EXEC",)])
+            if isinstance(done, Error):
+                # What could not be queued tells why, and EXEC no more than that it failed.
+                done = next((reply for reply in queued if isinstance(reply, Error)), done)
+            self.replies = done if isinstance(done, list) else [done]
         else:
             self.replies = self._db._pipeline(requests)
         if raise_on_error:
@@ -440,6 +444,8 @@ def open(
             _remove_abandoned()
             folder = tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX)
             return _start(_Served(folder, True, None), given)
+        if "://" in os.fsdecode(path):
+            raise ValueError(f"a folder is opened, not {path!r}: connect() takes a URL")
         folder = os.path.abspath(os.fspath(path))
         served = _served.get(folder)
         if served is not None:
@@ -476,7 +482,7 @@ def _checked(options, path, durable):
         # Some of the server's names have underscores.
         found = _native.option(name.replace("_", "-"), text) or _native.option(name, text)
         if found is None:
-            raise TypeError(f"there is no option {name!r}: forebay options lists them")
+            raise TypeError(f"there is no option {name!r}: {_advice(name)}")
         if found[0] in _OWN_OPTIONS:
             raise ValueError(f"open() sets {name} itself")
         given[found[0]] = text
@@ -490,6 +496,14 @@ def _checked(options, path, durable):
     if path is None and shown.get("save"):
         raise ValueError("a store that is saved needs a folder")
     return given, shown
+
+
+def _advice(name):
+    import difflib
+
+    known = [word.replace("-", "_") for word in _native.option_names()]
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {close[0]!r}?" if close else "forebay options lists them"
 
 
 def _log_options(durable):

@@ -22,6 +22,13 @@ def numpy(view, dtype=None, shape=None):
     return array if shape is None else array.reshape(shape)
 
 
+def array_of(view, dtype=None, copy=None):
+    """Returns `numpy.asarray` of the view, or raises what its buffer raises."""
+    import numpy
+
+    return numpy.array(memoryview(view), dtype=dtype, copy=copy)
+
+
 def array_over(memory, dtype=None, shape=None):
     """Returns an array of NumPy's over `memory`."""
     import numpy

@@ -3,13 +3,15 @@
 import asyncio
 
 from forebay._db import address_of
+from forebay._errors import UnsupportedError
 
 
 def redis(db, options):
     """Returns a `redis.Redis` of the server of `db`."""
     import redis
 
-    client = redis.Redis(**{**address_of(db.url), **options})
+    client = _derived(_Client, redis.Redis)(**{**address_of(db.url), **options})
+    client._forebay_db = db
     if db.url.startswith("shm://") and "connection_pool" not in options:
         _take_lanes(client, db, redis.connection.UnixDomainSocketConnection, _Connection)
     return client
@@ -19,7 +21,8 @@ def aredis(db, options):
     """Returns a `redis.asyncio.Redis` of the server of `db`."""
     import redis.asyncio
 
-    client = redis.asyncio.Redis(**{**address_of(db.url), **options})
+    client = _derived(_Client, redis.asyncio.Redis)(**{**address_of(db.url), **options})
+    client._forebay_db = db
     if db.url.startswith("shm://") and "connection_pool" not in options:
         plain = redis.asyncio.UnixDomainSocketConnection
         _take_lanes(client, db, plain, _AsyncConnection)
@@ -30,14 +33,33 @@ def aredis(db, options):
 _classes = {}
 
 
+def _derived(mixin, plain):
+    if plain not in _classes:
+        _classes[plain] = type(plain.__name__, (mixin, plain), {})
+    return _classes[plain]
+
+
+class _Client:
+    """A client of redis-py, whose lock is refused where the server has no scripts: it would be
+    acquired without one, and could not be released.
+    """
+
+    # A copy that redis-py makes of the client has none.
+    _forebay_db = None
+
+    def lock(self, *arguments, **options):
+        db = self._forebay_db
+        if db is not None and db.call("COMMAND", "INFO", "EVALSHA") == [None]:
+            raise UnsupportedError("redis-py's lock needs scripts, and there are none: use db.lock")
+        return super().lock(*arguments, **options)
+
+
 def _take_lanes(client, db, plain, mixin):
     """Has the connections of `client`, which has none yet, be lanes."""
     pool = client.connection_pool
     if pool.connection_class is not plain:
         return
-    if plain not in _classes:
-        _classes[plain] = type("LaneConnection", (mixin, plain), {})
-    pool.connection_class = _classes[plain]
+    pool.connection_class = _derived(mixin, plain)
     pool.connection_kwargs["forebay_db"] = db
 
 

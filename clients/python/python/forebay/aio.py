@@ -12,7 +12,7 @@ import datetime
 import time
 
 import forebay
-from forebay._cache import Cache
+from forebay._cache import Cache, decorator
 from forebay._db import address_of
 from forebay._errors import ConnectionError, LockError, ProtocolError, ResponseError
 from forebay._errors import UnsupportedError
@@ -113,7 +113,7 @@ class AsyncDb:
 
     def cache(self, ttl, stale=0.0, key=None):
         """Returns a decorator of functions that are awaited: as `forebay.Db.cache`."""
-        return lambda function: AsyncCache(self, function, ttl, stale, key)
+        return decorator(AsyncCache, self, ttl, stale, key)
 
     def pipeline(self, transaction=False):
         """Returns requests to be sent together, by `execute`, which is not awaited."""
@@ -159,6 +159,8 @@ async def open(path=None, *, durable=None, **options):
 
 class AsyncCache(Cache):
     """A function that is awaited, and its results: those of `forebay.Db.cache`, for tasks."""
+
+    _is_awaited = True
 
     def __init__(self, store, function, ttl, stale=0.0, key=None):
         super().__init__(store.db, function, ttl, stale, key)
