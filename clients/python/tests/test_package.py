@@ -1,5 +1,6 @@
 """The package as it is installed."""
 
+import ast
 import collections.abc
 import importlib.util
 import inspect
@@ -78,6 +79,23 @@ def written(method):
     _, *parameters = inspect.signature(method).parameters.values()
     bare = [parameter.replace(annotation=parameter.empty) for parameter in parameters]
     return str(inspect.Signature(bare))
+
+
+def test_types_of_aio_have_the_methods_of_its_store():
+    types = pathlib.Path(forebay.aio.__file__).with_suffix(".pyi")
+    classes = [node for node in ast.parse(types.read_text()).body if isinstance(node, ast.ClassDef)]
+    (store,) = [node for node in classes if node.name == "AsyncDb"]
+    found = {node.name: node for node in store.body if hasattr(node, "name")}
+    names = {name for name in dir(forebay.aio.AsyncDb) if not name.startswith("_")}
+    assert {name for name in found if not name.startswith("_")} == names
+    for name in names - {"url", "closed"}:
+        method = getattr(forebay.Db, name)
+        is_awaited = inspect.iscoroutinefunction(getattr(forebay.aio.AsyncDb, name))
+        assert isinstance(found[name], ast.AsyncFunctionDef) == is_awaited, name
+        told = found[name].args
+        told = [*told.posonlyargs, *told.args, *told.kwonlyargs, told.vararg, told.kwarg]
+        told = [argument.arg for argument in told if argument is not None]
+        assert told == ["self", *list(inspect.signature(method).parameters)[1:]], name
 
 
 def blocks(page):
