@@ -382,6 +382,34 @@ fn silent_server_is_given_up_and_its_late_replies_are_nobodys() {
 }
 
 #[test]
+fn large_values_are_put_again_once_a_silent_server_goes_on() {
+    const LENGTH: usize = 100_000;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    run(async {
+        let url = &urls(&server, "")[0];
+        let client = AsyncClient::connect_within(url, Duration::from_millis(300)).await.unwrap();
+        client.create(b"key", LENGTH).await.unwrap().seal().await.unwrap();
+        server.signal("STOP");
+        poll_until("the server to stop", || kernel::is_stopped(server.process_id()));
+        // There is memory, but none of this length: the server is asked for it, and is silent.
+        let value = bytes(1, 2 * LENGTH);
+        let error = client.put(b"key", &value).await.unwrap_err();
+        assert!(matches!(error, ClientError::TimedOut), "{error}");
+        server.signal("CONT");
+        let mut put = Err(error);
+        for _ in 0..100 {
+            put = client.put(b"key", &value).await;
+            if put.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        put.unwrap();
+        assert!(*client.get(b"key").await.unwrap().expect("it was put") == value[..]);
+    });
+}
+
+#[test]
 fn call_that_is_given_up_ends_in_the_server_too() {
     let server = Server::start(Kind::Forebay);
     for url in urls(&server, "") {

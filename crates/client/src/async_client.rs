@@ -602,7 +602,8 @@ impl AsyncConnection {
 
     /// Returns whether it has ended.
     pub fn is_over(&self) -> bool {
-        self.multiplexer.is_over()
+        // Over a session that has ended no memory is had for large values.
+        self.multiplexer.is_over() || self.session().is_some_and(|session| session.is_over())
     }
 
     async fn exchange(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {

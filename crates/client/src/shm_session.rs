@@ -108,14 +108,18 @@ impl ShmSession {
         Uploads::of(&self.control)
     }
 
-    /// Asks over its connection, one request after the other.
+    /// Asks over its connection, one request after the other. A refusal is a reply.
     ///
     /// # Errors
-    /// When the server refuses one, or does not answer.
+    /// When the server does not answer.
     #[cfg(feature = "tokio")]
     pub fn ask(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
         let mut control = self.control.lock();
-        requests.iter().map(|request| control.ask(request)).collect()
+        let replies = requests.iter().map(|request| match control.ask(request) {
+            Err(AttachError::Refused(text)) => Ok(Reply::Error(text.into_bytes())),
+            asked => asked,
+        });
+        replies.collect()
     }
 
     /// Returns a lane of its own for one thread.
