@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use crate::arguments::set_options;
 use crate::buffer::{Exported, export};
 use crate::errors::{OrRaise, exception};
+use crate::view::helpers;
 
 /// Writable memory that becomes the value of a key when it is sealed, or at the end of a `with`
 /// statement; an exception in it, or `abort`, leaves the key as it was.
@@ -190,8 +191,7 @@ impl Creation {
         dtype: Option<Bound<'py, PyAny>>,
         shape: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let helpers = slf.py().import("forebay._objects")?;
-        helpers.getattr("array_over")?.call1((slf, dtype, shape))
+        helpers(slf.py())?.getattr("array_over")?.call1((slf, dtype, shape))
     }
 
     unsafe fn __getbuffer__(

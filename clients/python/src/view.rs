@@ -543,7 +543,8 @@ fn closed(py: Python<'_>) -> PyErr {
     exception(py, "ClosedError", "the view is closed")
 }
 
-fn helpers(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+/// Returns what of views and creations is written in Python.
+pub fn helpers(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static HELPERS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let found = HELPERS.get_or_try_init(py, || py.import("forebay._objects").map(Bound::unbind));
     found.map(|module| module.bind(py))

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arena::UploadError;
 use resp::Value as Reply;
 use ring::UploadBuffer;
 
@@ -51,15 +52,10 @@ const HELD_LOOKS_MAX: usize = 16;
 /// So many buffers one value asks for at most, while views look at those that the server gives:
 /// one, and then the rest together. It is sent where they look at all of them.
 const ALLOCATIONS_MAX: usize = 16;
-/// Where so many buffers are written to, looked at or lost no memory is made: the server allows few
-/// more, and would give none of it.
-const TAKEN_MAX: usize = 960;
 /// So many buffers are lost, and so many bytes of them, before the session is ended and made anew:
 /// the server has back then what nobody knows of.
 const LOST_MAX: usize = 100;
 const LOST_BYTES_MAX: usize = 32 << 20;
-/// How the server says that it allows no further buffer, whatever memory there is.
-const TOO_MANY: &[u8] = b"too many uncommitted uploads";
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
@@ -94,8 +90,6 @@ struct State {
     /// not. The server has given them anew, as their values were deleted. Those that were looked at
     /// last are the last.
     held: VecDeque<(u64, usize)>,
-    /// How many are written to: those of the [`Upload`]s that are there.
-    written: usize,
     /// How many connections have lost that ended before they were answered, and how many bytes
     /// those have: the server may have given or kept them, and nobody was told.
     lost: usize,
@@ -160,9 +154,7 @@ impl Upload {
         if !state.held.is_empty() {
             state.take_back(&session.uploads());
         }
-        let buffer = state.take(length, mode)?;
-        state.written += 1;
-        Some(Upload::new(session, length, buffer))
+        state.take(length, mode).map(|buffer| Upload::new(session, length, buffer))
     }
 
     /// Returns a buffer of `length` bytes in the memory of `session`, which `send` asks for; `None`
@@ -179,10 +171,7 @@ impl Upload {
         let uploads = session.uploads();
         let buffer = session.upload_buffers().allocate(&uploads, length, mode, send);
         let buffer = buffer.inspect_err(|_| lose(session, length, 1))?;
-        Ok(buffer.map(|buffer| {
-            session.upload_buffers().state().written += 1;
-            Upload::new(session, length, buffer)
-        }))
+        Ok(buffer.map(|buffer| Upload::new(session, length, buffer)))
     }
 
     fn new(session: &Arc<ShmSession>, length: usize, buffer: UploadBuffer) -> Upload {
@@ -223,7 +212,6 @@ impl Upload {
             mode => mode,
         };
         let mut state = session.upload_buffers().state();
-        state.written -= 1;
         let (count, is_urgent) = match ahead {
             Some((ahead, away)) => {
                 let there = state.fitting(ahead.buffer_bytes);
@@ -377,9 +365,7 @@ impl DerefMut for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            let mut state = self.session.upload_buffers().state();
-            state.written -= 1;
-            state.spares.push(buffer);
+            self.session.upload_buffers().state().spares.push(buffer);
         }
     }
 }
@@ -417,9 +403,7 @@ impl UploadBuffers {
                 return Ok(None);
             }
         }
-        let mut state = self.state();
-        let is_extended = state.taken_count() < TAKEN_MAX && state.begin_to_extend(bytes, mode);
-        drop(state);
+        let is_extended = self.state().begin_to_extend(bytes, mode);
         if !is_extended || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none() {
             return Ok(None);
         }
@@ -445,10 +429,7 @@ impl UploadBuffers {
             }
             let requests = BufferRequests::new(Vec::new(), bytes, count);
             let replies = requests.send(&mut send)?;
-            let are_too_many = replies.iter().any(|reply| {
-                matches!(reply, Reply::Error(text)
-                if text.windows(TOO_MANY.len()).any(|part| part == TOO_MANY))
-            });
+            let are_too_many = replies.iter().any(is_for_their_number);
             let (mut given, held) = uploads.given(&requests, replies.into_iter());
             let (buffer, is_refused) = (given.pop(), held.len() < count);
             self.state().keep(given, held, bytes);
@@ -487,7 +468,6 @@ impl State {
         State {
             spares: Vec::new(),
             held: VecDeque::new(),
-            written: 0,
             lost: 0,
             lost_bytes: 0,
             bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
@@ -536,11 +516,6 @@ impl State {
         ahead.count.saturating_sub(there).min(ASKED_TOGETHER_MAX)
     }
 
-    /// Returns how many buffers the server counts that are no spares.
-    fn taken_count(&self) -> usize {
-        self.held.len() + self.written + self.lost
-    }
-
     /// Returns how many buffers of `bytes` there are for the next values.
     fn fitting(&self, bytes: usize) -> usize {
         self.spares.iter().filter(|buffer| buffer.len() == bytes).count()
@@ -583,6 +558,13 @@ fn allowed<T>(result: Result<T, AttachError>) -> Result<Option<T>, AttachError> 
         Err(AttachError::Io(error)) => Err(AttachError::Io(error)),
         Err(_) => Ok(None),
     }
+}
+
+/// Returns whether the server refuses a buffer as there are as many as it allows, whatever memory
+/// there is.
+fn is_for_their_number(reply: &Reply) -> bool {
+    let Reply::Error(text) = reply else { return false };
+    text.ends_with(UploadError::TooManyRanges.to_string().as_bytes())
 }
 
 #[cfg(test)]
