@@ -200,7 +200,7 @@ impl AsyncClient {
         }
         let (key, words, asking) = (key.to_vec(), options.words(), connection.clone());
         let commit = async move {
-            let mut storing = upload.store(mode, None);
+            let mut storing = upload.store(mode);
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             let requests = storing.requests(&key, &words);
             let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
@@ -223,7 +223,7 @@ impl AsyncClient {
             return Ok(Some(upload));
         }
         self.blocking(move |_| {
-            Ok(Upload::allocate(&session, length, mode, |requests| session.ask(requests))?)
+            Ok(Upload::allocate(&session, length, 1, mode, |requests| session.ask(requests))?)
         })
         .await
     }

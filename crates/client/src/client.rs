@@ -22,6 +22,7 @@ use crate::error::ClientError;
 use crate::key_wait::{KeyWait, await_request};
 use crate::lane_stream::LaneStream;
 use crate::options::{SetOptions, set_request};
+use crate::posts::PutValue;
 use crate::server_memory::{Lookup, ServerMemory};
 use crate::session_uploads::Mode;
 use crate::thread_connections::ThreadConnections;
@@ -446,8 +447,13 @@ impl Client {
     /// server where a lane leads to it. The key is for one consumer: [`Client::take_once`].
     ///
     /// This thread sees what it has posted, in every call of this client. Other threads and clients
-    /// see it once the server has executed it, which it does in order. Where the server refuses it,
-    /// as when it has no memory, the next call of this thread that posts or settles fails.
+    /// see it once the server has executed it, which it does in order. A thread that has taken by
+    /// itself what it posted, 16 times and more, is expected to go on so: the server is not told of
+    /// its next value until the thread sends something else, or some milliseconds have passed. A
+    /// value that it takes before has never been there for anybody else.
+    ///
+    /// Where the server refuses the value, as when it has no memory, the next call of this thread
+    /// that posts or settles fails.
     ///
     /// # Errors
     /// As [`Client::call`], also for what was posted before.
@@ -457,62 +463,60 @@ impl Client {
         value: Vec<u8>,
         options: &SetOptions,
     ) -> Result<(), ClientError> {
-        if let Some(mut upload) = self.upload(value.len(), Mode::Adopt)? {
-            sys::memory_copy::copy(&mut upload, &value);
-            return self.post_upload(key, upload, options);
-        }
+        let value = match self.upload(value.len(), Mode::Adopt)? {
+            Some(mut upload) => {
+                sys::memory_copy::copy(&mut upload, &value);
+                PutValue::Upload(upload)
+            }
+            None => PutValue::Bytes(value),
+        };
+        self.post_value(key, value, options)
+    }
+
+    /// Posts `value` at `key`.
+    pub(crate) fn post_value(
+        &self,
+        key: &[u8],
+        value: PutValue,
+        options: &SetOptions,
+    ) -> Result<(), ClientError> {
         let posted = self.with_connection(|connection| connection.post_value(key, value, options));
         match posted? {
             Ok(()) => Ok(()),
-            Err(value) => self.set(key, &value, options).map(drop),
-        }
-    }
-
-    /// Posts what makes `upload` the value of `key`.
-    pub(crate) fn post_upload(
-        &self,
-        key: &[u8],
-        upload: Upload,
-        options: &SetOptions,
-    ) -> Result<(), ClientError> {
-        let posted =
-            self.with_connection(|connection| connection.post_upload(key, upload, options));
-        match posted? {
-            Ok(()) => Ok(()),
-            Err(upload) => self.commit(key, upload, Mode::Adopt, options).map(drop),
+            Err(PutValue::Bytes(value)) => self.set(key, &value, options).map(drop),
+            Err(PutValue::Upload(upload)) => {
+                self.commit(key, upload, Mode::Adopt, options).map(drop)
+            }
         }
     }
 
     /// As [`Client::take`], for a key that nobody else takes or changes, such as one that
     /// [`Client::post`] was told: a value that the memory has is deleted without waiting for the
-    /// server, and so is one that this thread has posted just before.
+    /// server, and one that [`Client::post`] holds back is never sent.
     ///
-    /// A thread sees what it did itself to a key that it has posted, and that its time to live has
-    /// run out, which begins when the server executes the post. What another client or thread did
-    /// to the key may be missed until this thread has read the reply to its post, or to a deletion
-    /// by this method: it has the value then that another has deleted, replaced or taken. What
-    /// another puts in the place of a value, after that was found and before it is deleted, is
-    /// deleted unseen, whoever has posted it. This method reads the replies that have come; every
-    /// other call of this thread that waits for the server reads those to all that was posted
-    /// before.
+    /// A thread sees what it did to a key that it has posted, and that its time to live has run
+    /// out. What another puts in the place of a value, after that was found and before it is
+    /// deleted, is deleted unseen, whoever has posted it. This method reads the replies that have
+    /// come; every other call of this thread that waits for the server reads those to all that was
+    /// posted before.
     ///
     /// # Errors
     /// As [`Client::take`], also for what was posted before.
     pub fn take_once(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
         let memory = &self.inner.memory;
-        let mut found = None;
         if memory.post_count.load(Ordering::Relaxed) > 0 {
-            let posted = |connection: &mut Connection| connection.take_posted(key);
-            found = self.inner.thread_connections.with_own(posted).transpose()?.flatten();
-        }
-        if found.is_none() {
-            match memory.read(memory.view_of(key))? {
-                Answer::Found(view) => found = Some(view),
-                Answer::Absent => return Ok(None),
-                Answer::Unclear => return self.take(key),
+            memory.check_process()?;
+            let held = |connection: &mut Connection| connection.take_held(key);
+            let held = self.inner.thread_connections.with_own(held).transpose()?;
+            if let Some(view) = held.flatten() {
+                return Ok(Some(view));
             }
         }
-        let view = found.expect("it was found");
+        let view = match memory.read(memory.view_of(key))? {
+            Answer::Found(view) => view,
+            Answer::Absent => return Ok(None),
+            Answer::Unclear => return self.take(key),
+        };
         // Where nothing can be posted, the value is had once more with its deletion. SHM TAKE would
         // delete nothing once the view is dropped, which may be before it is executed.
         match self.with_connection(|connection| connection.post_deletion(key))? {

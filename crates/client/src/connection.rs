@@ -1,7 +1,6 @@
 //! One connection of a client, for one thread at a time: a lane, or a socket.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::iter;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -14,16 +13,17 @@ use resp::{Value as Reply, encode_command};
 use crate::address::{Address, Place};
 use crate::answers::accepted;
 use crate::error::{AttachError, ClientError, closed};
+use crate::held_posts::{HELD_BYTES_MAX, HeldPosts};
 use crate::key_wait::limit;
 use crate::lane_connection::{Lane, SERVER_CHECK_INTERVAL};
-use crate::options::{SetOptions, set_request};
+use crate::options::SetOptions;
 use crate::own_takes::OwnTakes;
-use crate::posts::{Content, Posted, Posts};
+use crate::posts::{Content, Posts, Put, PutValue};
 use crate::replies::Replies;
 use crate::server_memory::ServerMemory;
-use crate::session_uploads::{BufferRequests, Mode};
+use crate::session_uploads::Mode;
 use crate::shm_session::ShmSession;
-use crate::upload_buffers::{Ahead, Asked, Upload};
+use crate::upload_buffers::Upload;
 use crate::value_view::View;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
@@ -53,6 +53,10 @@ pub struct Connection {
     posts: Posts,
     /// Whether it takes by itself what it posts.
     own_takes: OwnTakes,
+    /// Posts that are not sent yet, over a lane.
+    held: Option<Arc<HeldPosts>>,
+    /// Whether some may be held, or one may have failed that was.
+    may_hold: bool,
 }
 
 enum Wire {
@@ -128,6 +132,7 @@ impl Connection {
     }
 
     fn new(wire: Wire, session: Option<Arc<ShmSession>>, memory: &ServerMemory) -> Connection {
+        let held = session.as_ref().map(|session| HeldPosts::new(session, &memory.post_count));
         Connection {
             wire,
             session,
@@ -135,14 +140,14 @@ impl Connection {
             timeout: memory.timeout,
             posts: Posts::new(&memory.post_count),
             own_takes: OwnTakes::new(),
+            held,
+            may_hold: false,
         }
     }
 
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
-        if address.database.0 > 0 {
-            let number = address.database.0.to_string();
-            let select: [&[u8]; 2] = [b"SELECT", number.as_bytes()];
-            accepted(self.call_for(&select, Duration::ZERO)?)?;
+        if let Some([select, number]) = selecting(address) {
+            accepted(self.call_for(&[&select, &number], Duration::ZERO)?)?;
         }
         Ok(())
     }
@@ -210,10 +215,12 @@ impl Connection {
                 break;
             }
         }
+        // One that holds its values back sends nothing that could ask for the next along with it.
+        let count = self.own_takes.depth().min(HELD_BYTES_MAX / length.max(1)).max(1);
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => {
                 let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
-                Ok(Upload::allocate(&session, length, mode, send)?)
+                Ok(Upload::allocate(&session, length, count, mode, send)?)
             }
             Wire::Socket(_) | Wire::Ended => Ok(None),
         })
@@ -255,62 +262,48 @@ impl Connection {
         if self.is_queueing || !is_own {
             return Ok(Err(upload));
         }
-        let mut storing = upload.store(mode, None);
+        let mut storing = upload.store(mode);
         let requests = storing.requests(key, words);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         let replies = self.pipeline(&requests)?;
         Ok(Ok(storing.finish(replies)?))
     }
 
-    /// Posts SET of `key` and `value` with `options`; returns the value, with nothing sent, where
-    /// that is not to be.
+    /// Posts SET of `key` and `value` with `options`, or holds it back; returns the value, with
+    /// nothing done, where that is not to be.
     ///
     /// # Errors
     /// When the connection fails, or the server has refused what was posted before.
     pub fn post_value(
         &mut self,
         key: &[u8],
-        value: Vec<u8>,
+        value: PutValue,
         options: &SetOptions,
-    ) -> Result<Result<(), Vec<u8>>, ClientError> {
-        if !self.may_post()? {
+    ) -> Result<Result<(), PutValue>, ClientError> {
+        let is_own = match (&value, &self.session) {
+            (PutValue::Upload(upload), Some(session)) => upload.is_of(session),
+            (PutValue::Upload(_), None) => false,
+            (PutValue::Bytes(_), _) => true,
+        };
+        if !is_own || !self.may_post()? {
             return Ok(Err(value));
         }
-        let (words, end) = (options.words(), end_of(options));
-        let takes_it = self.own_takes.note_post(key, None);
-        self.set_patience(takes_it);
-        self.post(&[&set_request(key, &value, &words)], takes_it)?;
-        self.posts.add(Content::Value { key: key.to_vec(), value: Some(value), end }, 1);
-        Ok(Ok(()))
-    }
-
-    /// Posts what makes `upload` the value of `key`, where it lies, with `options`; returns the
-    /// upload, with nothing sent, where that is not to be.
-    ///
-    /// # Errors
-    /// As [`Connection::post_value`].
-    pub fn post_upload(
-        &mut self,
-        key: &[u8],
-        upload: Upload,
-        options: &SetOptions,
-    ) -> Result<Result<(), Upload>, ClientError> {
-        let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
-        if !is_own || !self.may_post()? {
-            return Ok(Err(upload));
+        let mut put = Put { key: key.to_vec(), value, words: options.words() };
+        if let Some(held) = &self.held {
+            if self.may_hold && held.has_stored() {
+                self.own_takes.note_other();
+            }
+            if self.own_takes.note_post(key) {
+                match held.hold(put, options.lifetime()) {
+                    Ok(()) => {
+                        self.may_hold = true;
+                        return Ok(Ok(()));
+                    }
+                    Err(back) => put = back,
+                }
+            }
         }
-        let bytes = upload.buffer_bytes();
-        let takes_it = self.own_takes.note_post(key, Some(bytes));
-        let ahead = Ahead::of(bytes, self.own_takes.depth()).filter(|_| takes_it);
-        self.set_patience(ahead.is_some());
-        let storing = upload.store(Mode::Adopt, ahead.map(|ahead| (ahead, self.away(ahead))));
-        let (words, end) = (options.words(), end_of(options));
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let requests = storing.requests(key, &words);
-        let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
-        self.post(&requests, ahead.is_some() && !storing.is_urgent())?;
-        let reply_count = requests.len();
-        self.posts.add(Content::Upload { key: key.to_vec(), storing, end }, reply_count);
+        self.send_put(put)?;
         Ok(Ok(()))
     }
 
@@ -323,45 +316,31 @@ impl Connection {
         if !self.may_post()? {
             return Ok(false);
         }
-        let bytes = self.own_takes.note_take(key).filter(|_| self.is_patient());
-        let ahead = bytes.and_then(|bytes| Ahead::of(bytes, self.own_takes.depth()));
-        let (asked, are_few) = match (ahead, &self.session) {
-            (Some(ahead), Some(session)) => {
-                let (asked, are_few) = Asked::new(session, ahead, self.away(ahead));
-                (Some(asked), are_few)
-            }
-            _ => (None, false),
-        };
-        let is_urgent = are_few && self.own_takes.untaken_count() == 0;
-        let deletion: [&[u8]; 2] = [b"DEL", key];
-        let along = asked.iter().map(Asked::along);
-        let asking: Vec<[&[u8]; 3]> = along.flat_map(BufferRequests::requests).collect();
-        let asking = asking.iter().map(|words| &words[..]);
-        let requests: Vec<&[&[u8]]> = iter::once(&deletion[..]).chain(asking).collect();
-        self.post(&requests, !is_urgent)?;
-        let reply_count = requests.len();
-        self.posts.add(Content::Deletion { key: key.to_vec(), asked }, reply_count);
+        self.own_takes.note_take(key);
+        self.post(&[&[b"DEL", key]], true)?;
+        self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
         Ok(true)
     }
 
-    /// Takes the value of `key` that this connection has posted and whose reply has not come; one
-    /// in upload memory is read where it was written. What is answered is the server's, and
-    /// somebody may have changed it since.
+    /// Takes the value of `key` that this connection has posted and held back. Where it has
+    /// changed `key` otherwise, the server's memory says what it holds once this returns `None`.
     ///
     /// # Errors
     /// As [`Connection::post_value`].
-    pub fn take_posted(&mut self, key: &[u8]) -> Result<Option<View>, ClientError> {
+    pub fn take_held(&mut self, key: &[u8]) -> Result<Option<View>, ClientError> {
         while self.settle_one(false)? {}
         self.posts.check()?;
-        loop {
-            match self.posts.take(key) {
-                Posted::Value(view) => return Ok(Some(view)),
-                Posted::Nothing => return self.posts.check().map(|()| None),
-                Posted::Unknown => {
-                    self.settle_one(true)?;
-                }
-            }
+        if let Some(held) = self.held.as_ref().filter(|_| self.may_hold)
+            && let Some(view) = held.take(key)?
+        {
+            self.own_takes.note_take(key);
+            return Ok(Some(view));
         }
+        while self.posts.change(key) {
+            self.settle_one(true)?;
+        }
+        self.posts.check()?;
+        Ok(None)
     }
 
     /// Waits for the replies to everything that was posted.
@@ -369,7 +348,7 @@ impl Connection {
     /// # Errors
     /// As [`Connection::post_value`].
     pub fn settle(&mut self) -> Result<(), ClientError> {
-        self.end_patience();
+        self.release_held()?;
         while self.settle_one(true)? {}
         self.posts.check()
     }
@@ -381,39 +360,46 @@ impl Connection {
         Ok(self.is_lane() && !self.is_queueing)
     }
 
-    /// Returns how many of the buffers are away that it has `ahead`: asked for, or with values that
-    /// it has not taken.
-    fn away(&self, ahead: Ahead) -> usize {
-        self.posts.asked(ahead.buffer_bytes) + self.own_takes.untaken_count()
+    /// Sends what is held back.
+    #[inline]
+    fn release_held(&mut self) -> Result<(), ClientError> {
+        if self.may_hold { self.send_held() } else { Ok(()) }
     }
 
-    /// Sends `requests`; where that is done lazily, the server may be woken for them later.
+    #[cold]
+    fn send_held(&mut self) -> Result<(), ClientError> {
+        self.may_hold = false;
+        let Some(held) = &self.held else { return Ok(()) };
+        if held.has_stored() {
+            self.own_takes.note_other();
+        }
+        let (puts, failure) = held.release();
+        failure.into_iter().for_each(|failure| self.posts.fail(failure));
+        for put in puts {
+            self.send_put(put)?;
+        }
+        Ok(())
+    }
+
+    /// Posts `put`.
+    fn send_put(&mut self, put: Put) -> Result<(), ClientError> {
+        let (content, reply_count) = put.send(|requests| {
+            self.post(requests, false)?;
+            Ok(requests.len())
+        })?;
+        self.posts.add(content, reply_count);
+        Ok(())
+    }
+
+    /// Sends `requests`, after what is held back; where that is done lazily, the server may be
+    /// woken for them later.
     fn post(&mut self, requests: &[&[&[u8]]], is_lazy: bool) -> Result<(), ClientError> {
+        self.release_held()?;
         self.exchange(|wire| match wire {
             Wire::Lane(lane) if is_lazy => Ok(lane.post_lazily(requests)?),
             Wire::Lane(lane) => Ok(lane.post(requests)?),
             Wire::Socket(_) | Wire::Ended => Err(ended()),
         })
-    }
-
-    /// Returns whether the server was told that this connection can wait.
-    #[inline]
-    fn is_patient(&self) -> bool {
-        matches!(&self.wire, Wire::Lane(lane) if lane.is_patient())
-    }
-
-    /// Tells the server that this connection waits for what is asked next.
-    #[inline(never)]
-    fn end_patience(&mut self) {
-        self.own_takes.forget();
-        self.set_patience(false);
-    }
-
-    /// Tells the server whether this connection can wait: it does not poll for what is sent then.
-    fn set_patience(&mut self, is_patient: bool) {
-        if let Wire::Lane(lane) = &mut self.wire {
-            lane.set_patience(is_patient);
-        }
     }
 
     /// Takes one reply to what was posted, if it has come or `is_awaited`; returns whether there
@@ -443,9 +429,7 @@ impl Connection {
     /// Sends one request and returns its reply, which may be an error.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, ClientError> {
         check(request)?;
-        if self.is_patient() {
-            self.end_patience();
-        }
+        self.release_held()?;
         let reply = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.call(request)?),
             Wire::Socket(socket) => {
@@ -461,9 +445,7 @@ impl Connection {
     /// Sends `requests` and returns their replies in order.
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         requests.iter().try_for_each(|request| check(request))?;
-        if self.is_patient() {
-            self.end_patience();
-        }
+        self.release_held()?;
         let replies = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.pipeline(requests)?),
             Wire::Socket(socket) => socket.pipeline(requests),
@@ -504,7 +486,8 @@ impl Drop for Connection {
     /// Waits until the server has executed what was posted: a lane that is closed takes with it
     /// what the server has not read.
     fn drop(&mut self) {
-        if self.posts.len() == 0 || matches!(self.wire, Wire::Ended) {
+        let has_posts = self.may_hold || self.posts.len() > 0;
+        if !has_posts || matches!(self.wire, Wire::Ended) {
             return;
         }
         // Others read what was posted.
@@ -534,11 +517,6 @@ fn connect(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
     Err(failure)
 }
 
-/// Returns from when on what is put now with `options` may have run out, by the monotonic clock.
-fn end_of(options: &SetOptions) -> Option<Duration> {
-    options.lifetime().map(|lifetime| sys::clock::monotonic() + lifetime)
-}
-
 fn ended() -> ClientError {
     ClientError::Broken(ErrorKind::NotConnected.into())
 }
@@ -550,6 +528,12 @@ pub fn greeting(address: &Address) -> Option<Vec<Vec<u8>>> {
     words.extend(address.user.clone());
     words.push(password);
     Some(words)
+}
+
+/// Returns the request that selects the database, if it is not the first.
+pub fn selecting(address: &Address) -> Option<[Vec<u8>; 2]> {
+    let number = address.database.0;
+    (number > 0).then(|| [b"SELECT".to_vec(), number.to_string().into_bytes()])
 }
 
 /// Refuses what cannot be sent over a connection whose every request has one reply.

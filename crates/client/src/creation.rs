@@ -8,6 +8,7 @@ use crate::async_client::AsyncClient;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::options::SetOptions;
+use crate::posts::PutValue;
 use crate::session_uploads::Mode;
 use crate::upload_buffers::Upload;
 
@@ -79,10 +80,11 @@ impl Creation<Client> {
     /// # Errors
     /// As [`Client::post`].
     pub fn post(self, options: &SetOptions) -> Result<(), ClientError> {
-        match self.bytes {
-            Bytes::Owned(bytes) => self.client.post(&self.key, bytes, options),
-            Bytes::Uploaded(upload) => self.client.post_upload(&self.key, upload, options),
-        }
+        let value = match self.bytes {
+            Bytes::Owned(bytes) => return self.client.post(&self.key, bytes, options),
+            Bytes::Uploaded(upload) => PutValue::Upload(upload),
+        };
+        self.client.post_value(&self.key, value, options)
     }
 }
 

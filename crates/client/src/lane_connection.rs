@@ -25,7 +25,7 @@ use sys::socket::Stream;
 
 use crate::control_connection::{ControlConnection, SharedControl, field};
 use crate::error::{AttachError, accepted, check_process, closed, unexpected};
-use crate::late_bells::{DELAY, LateBell, LateBells};
+use crate::late_tasks::{DELAY, LateBell, LateTasks};
 use crate::replies::Replies;
 use crate::session_uploads::{Mode, Uploads};
 
@@ -89,8 +89,6 @@ pub struct Lane {
     latest_lazy: Duration,
     /// Bytes of such requests since the server was woken last.
     lazy_bytes: usize,
-    /// What the server was told: whether this side waits for no reply.
-    is_patient: bool,
     /// The server rings it when this side waits by socket.
     client_doorbell: Stream,
     generation: Generation,
@@ -147,7 +145,6 @@ impl Lane {
             late_bell: None,
             latest_lazy: Duration::ZERO,
             lazy_bytes: 0,
-            is_patient: false,
             client_doorbell,
             generation: Generation::current(),
         })
@@ -244,24 +241,9 @@ impl Lane {
         })
     }
 
-    /// Returns whether the server was told that this side waits for no reply.
-    #[inline]
-    pub(crate) fn is_patient(&self) -> bool {
-        self.is_patient
-    }
-
-    /// Tells the server whether this side waits for no reply from now on: then it does not poll for
-    /// what is posted.
-    pub(crate) fn set_patience(&mut self, is_patient: bool) {
-        if self.is_patient != is_patient {
-            self.is_patient = is_patient;
-            self.end.set_patience(is_patient);
-        }
-    }
-
-    /// Has what is sent by [`Lane::post_lazily`] rung for by the thread of `late_bells`.
-    pub(crate) fn set_late_bells(&mut self, late_bells: &Arc<LateBells>) {
-        self.late_bell = Some(late_bells.bell(self.server_doorbell.clone()));
+    /// Has what is sent by [`Lane::post_lazily`] rung for by the thread of `late_tasks`.
+    pub(crate) fn set_late_bell(&mut self, late_tasks: &Arc<LateTasks>) {
+        self.late_bell = Some(late_tasks.bell(self.server_doorbell.clone()));
     }
 
     /// Returns the next reply to what was posted; `None` where it has not come, unless it is waited

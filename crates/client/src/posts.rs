@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use resp::Value as Reply;
 
 use crate::answers::{accepted, is_set};
 use crate::error::ClientError;
-use crate::session_uploads::BufferRequests;
-use crate::upload_buffers::{Asked, Storing};
-use crate::value_view::View;
+use crate::options::set_request;
+use crate::session_uploads::Mode;
+use crate::shm_session::ShmSession;
+use crate::upload_buffers::{Storing, Upload};
 
 /// The posts of one connection.
 pub struct Posts {
@@ -32,31 +32,39 @@ pub struct Posts {
 }
 
 /// Requests that were sent together.
-pub struct Post {
-    pub content: Content,
-    pub reply_count: usize,
-    pub replies: Vec<Reply>,
-}
-
-/// What the posts of a connection say of a key.
-pub enum Posted {
-    /// What it holds.
-    Value(View),
-    /// That only the server knows what it holds, as this connection has deleted it, or its time may
-    /// have run out.
-    Unknown,
-    Nothing,
+struct Post {
+    content: Content,
+    reply_count: usize,
+    replies: Vec<Reply>,
 }
 
 /// What was posted.
 pub enum Content {
-    /// A value that was sent; kept as long as the same connection may take it before it is stored.
-    /// It may have run out from `end` on, by the monotonic clock.
-    Value { key: Vec<u8>, value: Option<Vec<u8>>, end: Option<Duration> },
+    /// A value that was sent.
+    Value {
+        key: Vec<u8>,
+    },
     /// A value in upload memory.
-    Upload { key: Vec<u8>, storing: Storing, end: Option<Duration> },
-    /// The deletion of a key, and the buffers that are asked for along with it.
-    Deletion { key: Vec<u8>, asked: Option<Asked> },
+    Upload {
+        key: Vec<u8>,
+        storing: Storing,
+    },
+    Deletion {
+        key: Vec<u8>,
+    },
+}
+
+/// A value that is to be posted, with words of SET.
+pub struct Put {
+    pub key: Vec<u8>,
+    pub value: PutValue,
+    pub words: Vec<Vec<u8>>,
+}
+
+/// The value, and where it is.
+pub enum PutValue {
+    Bytes(Vec<u8>),
+    Upload(Upload),
 }
 
 impl Posts {
@@ -71,9 +79,14 @@ impl Posts {
         self.open.len()
     }
 
-    /// Adds one that was sent.
+    /// Returns whether one that is not answered yet changes `key`.
+    pub fn change(&self, key: &[u8]) -> bool {
+        self.open.iter().any(|post| post.content.key() == key)
+    }
+
+    /// Adds one that was sent, whose requests have so many replies.
     pub fn add(&mut self, content: Content, reply_count: usize) {
-        if let Some((bytes, count @ 1..)) = content.along().map(BufferRequests::asked) {
+        if let Some((bytes, count @ 1..)) = content.asked() {
             *self.asked.entry(bytes).or_default() += count;
         }
         self.open.push_back(Post { content, reply_count, replies: Vec::new() });
@@ -88,23 +101,17 @@ impl Posts {
             return;
         }
         let post = self.open.pop_front().expect("it was looked at");
-        if let Some((bytes, count @ 1..)) = post.content.along().map(BufferRequests::asked) {
-            let left = self.asked(bytes) - count;
+        if let Some((bytes, count @ 1..)) = post.content.asked() {
+            let left = self.asked[&bytes] - count;
             match left {
                 0 => self.asked.remove(&bytes),
                 _ => self.asked.insert(bytes, left),
             };
         }
-        match post.finished() {
-            // It counts until it is told of, as whoever has nothing open asks for no failure.
-            Err(error) if self.failure.is_none() => self.failure = Some(error),
-            Ok(()) | Err(_) => drop(self.count.fetch_sub(1, Ordering::Relaxed)),
+        match post.content.finish(post.replies) {
+            Err(error) => self.fail(error),
+            Ok(()) => drop(self.count.fetch_sub(1, Ordering::Relaxed)),
         }
-    }
-
-    /// Returns how many buffers of `bytes` the answers may bring.
-    pub fn asked(&self, bytes: usize) -> usize {
-        self.asked.get(&bytes).copied().unwrap_or(0)
     }
 
     /// Returns whether an answer may bring a buffer of one of the sizes `bytes`.
@@ -112,19 +119,13 @@ impl Posts {
         self.asked.range(bytes).next().is_some()
     }
 
-    /// Takes the value of `key` as the latest post of it that is not answered yet says.
-    pub fn take(&mut self, key: &[u8]) -> Posted {
-        let latest = self.open.iter_mut().rev().find(|post| post.content.key() == key);
-        match latest.map(|post| &mut post.content) {
-            Some(
-                Content::Value { end: Some(end), .. } | Content::Upload { end: Some(end), .. },
-            ) if sys::clock::monotonic() >= *end => Posted::Unknown,
-            Some(Content::Value { value, .. }) => {
-                value.take().map_or(Posted::Unknown, |value| Posted::Value(View::from(value)))
-            }
-            Some(Content::Upload { storing, .. }) => Posted::Value(storing.view()),
-            Some(Content::Deletion { .. }) => Posted::Unknown,
-            None => Posted::Nothing,
+    /// Notes that one has failed, which is counted as open.
+    pub fn fail(&mut self, error: ClientError) {
+        // The first counts until it is told of, as whoever has nothing open asks for no failure.
+        if self.failure.is_none() {
+            self.failure = Some(error);
+        } else {
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -142,18 +143,73 @@ impl Posts {
 impl Content {
     fn key(&self) -> &[u8] {
         match self {
-            Content::Value { key, .. }
-            | Content::Upload { key, .. }
-            | Content::Deletion { key, .. } => key,
+            Content::Value { key } | Content::Upload { key, .. } | Content::Deletion { key } => key,
         }
     }
 
-    /// Returns the buffers that are asked for along with it.
-    fn along(&self) -> Option<&BufferRequests> {
+    /// Returns the size of the buffers that are asked for along with it, and how many those are.
+    fn asked(&self) -> Option<(usize, usize)> {
         match self {
-            Content::Upload { storing, .. } => Some(storing.along()),
-            Content::Deletion { asked, .. } => asked.as_ref().map(Asked::along),
-            Content::Value { .. } => None,
+            Content::Upload { storing, .. } => Some(storing.along().asked()),
+            Content::Value { .. } | Content::Deletion { .. } => None,
+        }
+    }
+
+    /// Fails where the server has refused a value.
+    fn finish(self, mut replies: Vec<Reply>) -> Result<(), ClientError> {
+        let stored = match self {
+            // Whatever it held and whoever was faster: the key is not there any more.
+            Content::Deletion { .. } => return accepted(replies.remove(0)).map(drop),
+            Content::Value { .. } => accepted(replies.remove(0))?,
+            Content::Upload { mut storing, .. } => storing.finish(replies)?,
+        };
+        is_set(&stored).map(drop)
+    }
+}
+
+impl Put {
+    /// Sends it by `send`, which is given the requests to be sent together; returns what was
+    /// posted, and what `send` has returned.
+    ///
+    /// # Errors
+    /// Those of `send`.
+    pub fn send<T>(
+        self,
+        send: impl FnOnce(&[&[&[u8]]]) -> Result<T, ClientError>,
+    ) -> Result<(Content, T), ClientError> {
+        let Put { key, value, words } = self;
+        match value {
+            PutValue::Bytes(bytes) => {
+                let sent = send(&[&set_request(&key, &bytes, &words)])?;
+                Ok((Content::Value { key }, sent))
+            }
+            PutValue::Upload(upload) => {
+                let storing = upload.store(Mode::Adopt);
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                let requests = storing.requests(&key, &words);
+                let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+                let sent = send(&requests)?;
+                Ok((Content::Upload { key, storing }, sent))
+            }
+        }
+    }
+
+    /// Has it stored over the connection of `session`.
+    ///
+    /// # Errors
+    /// When that fails, or the server refuses it.
+    pub fn store(self, session: &ShmSession) -> Result<(), ClientError> {
+        let (content, replies) = self.send(|requests| Ok(session.ask(requests)?))?;
+        content.finish(replies)
+    }
+}
+
+impl PutValue {
+    /// Returns how much memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            PutValue::Bytes(bytes) => bytes.capacity(),
+            PutValue::Upload(upload) => upload.buffer_bytes(),
         }
     }
 }
@@ -165,33 +221,12 @@ impl Drop for Posts {
     }
 }
 
-impl Post {
-    /// Fails where the server has refused a value.
-    fn finished(self) -> Result<(), ClientError> {
-        let mut replies = self.replies;
-        let stored = match self.content {
-            Content::Value { .. } => accepted(replies.remove(0))?,
-            Content::Upload { mut storing, .. } => storing.finish(replies)?,
-            // Whatever it held and whoever was faster: the key is not there any more.
-            Content::Deletion { asked, .. } => {
-                let mut replies = replies.into_iter();
-                let deleted = replies.next().expect("each request was answered");
-                if let Some(asked) = asked {
-                    asked.finish(replies);
-                }
-                return accepted(deleted).map(drop);
-            }
-        };
-        is_set(&stored).map(drop)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn value(key: &[u8]) -> Content {
-        Content::Value { key: key.to_vec(), value: Some(b"value".to_vec()), end: None }
+        Content::Value { key: key.to_vec() }
     }
 
     #[test]
@@ -200,40 +235,20 @@ mod tests {
         let mut posts = Posts::new(&count);
         posts.add(value(b"a"), 1);
         posts.add(value(b"b"), 1);
-        posts.add(Content::Deletion { key: b"a".to_vec(), asked: None }, 1);
+        posts.add(Content::Deletion { key: b"a".to_vec() }, 1);
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (3, 3));
         posts.answer(Reply::Error(b"OOM no memory".to_vec()));
         posts.answer(Reply::Error(b"ERR other".to_vec()));
-        assert!(matches!(posts.take(b"a"), Posted::Unknown), "it was deleted");
-        assert!(matches!(posts.take(b"b"), Posted::Nothing), "it was answered");
+        assert!(posts.change(b"a"), "it is being deleted");
+        assert!(!posts.change(b"b"), "it was answered");
         posts.answer(Reply::Integer(0));
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 1), "one is not told of");
         let told = posts.check().expect_err("the first was refused");
         assert_eq!(count.load(Ordering::Relaxed), 0);
         assert_eq!(told.code(), Some("OOM"));
-        assert!(posts.check().is_ok() && matches!(posts.take(b"a"), Posted::Nothing));
-    }
-
-    #[test]
-    fn value_that_is_open_is_taken_once() {
-        let count = Arc::default();
-        let mut posts = Posts::new(&count);
+        assert!(posts.check().is_ok() && !posts.change(b"a"));
         posts.add(value(b"a"), 1);
-        assert!(matches!(posts.take(b"b"), Posted::Nothing));
-        assert!(matches!(posts.take(b"a"), Posted::Value(value) if *value == *b"value"));
-        assert!(matches!(posts.take(b"a"), Posted::Unknown));
         drop(posts);
         assert_eq!(count.load(Ordering::Relaxed), 0, "who is gone has nothing open");
-    }
-
-    #[test]
-    fn value_is_not_taken_once_its_time_may_have_run_out() {
-        let (now, later) = (sys::clock::monotonic(), Duration::from_secs(3600));
-        for (end, is_there) in [(Some(now), false), (Some(now + later), true), (None, true)] {
-            let mut posts = Posts::new(&Arc::default());
-            let value = Some(b"value".to_vec());
-            posts.add(Content::Value { key: b"a".to_vec(), value, end }, 1);
-            assert_eq!(matches!(posts.take(b"a"), Posted::Value(_)), is_there, "{end:?}");
-        }
     }
 }

@@ -70,9 +70,6 @@ pub struct Committed {
     pub stored: Result<Reply, AttachError>,
     /// The buffers that were asked for along with it.
     pub next: Vec<UploadBuffer>,
-    /// Where those begin that a view of this process looks at still: they are the client's, to be
-    /// used once it does not.
-    pub held: Vec<u64>,
 }
 
 impl Uploads {
@@ -171,20 +168,19 @@ impl Uploads {
         drop(buffer);
         let requests = commit.requests(key, options);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
-        let Committed { stored, mut next, mut held } = self.committed(&commit, send(&requests)?)?;
+        let Committed { stored, mut next } = self.committed(&commit, send(&requests)?)?;
         let next = next.pop();
-        let (stored, next) = match stored {
-            Ok(stored) => (Ok(stored), next),
-            Err(error) => {
-                // The next buffer was given all the same, and the caller does not see it.
-                held.extend(next.map(|buffer| buffer.offset()));
-                (Err(error), None)
+        match (stored, next) {
+            (Ok(stored), next) => Ok((stored, next)),
+            (Err(error), Some(next)) => {
+                // It was given all the same, and the caller does not see it.
+                let offset = next.offset();
+                drop(next);
+                self.give_back(offset, send)?;
+                Err(error)
             }
-        };
-        for offset in held {
-            self.give_back(offset, &mut send)?;
+            (Err(error), None) => Err(error),
         }
-        Ok((stored?, next))
     }
 
     /// Returns what `replies` to the requests of `commit` say.
@@ -198,26 +194,17 @@ impl Uploads {
     ) -> Result<Committed, AttachError> {
         let mut replies = replies.into_iter();
         let stored = accepted(replies.next().ok_or_else(none)?);
-        let (next, held) = self.given(&commit.along, replies);
-        Ok(Committed { stored, next, held })
+        Ok(Committed { stored, next: self.given(&commit.along, replies) })
     }
 
-    /// Returns the buffers that `replies` to `requests` give, and where those begin that a view of
-    /// this process looks at still. Where one was refused there is none.
+    /// Returns the buffers that `replies` to `requests` give: none for those that were refused.
     pub(crate) fn given(
         &self,
         requests: &BufferRequests,
         replies: impl Iterator<Item = Reply>,
-    ) -> (Vec<UploadBuffer>, Vec<u64>) {
-        let (mut given, mut held) = (Vec::new(), Vec::new());
-        let replies = replies.skip(requests.freed.len());
-        for offset in replies.filter_map(|reply| offset(Some(reply)).ok()) {
-            match self.buffer_at(offset, requests.bytes as u64) {
-                Some(buffer) => given.push(buffer),
-                None => held.push(offset),
-            }
-        }
-        (given, held)
+    ) -> Vec<UploadBuffer> {
+        let offsets = replies.skip(requests.freed.len()).filter_map(|it| offset(Some(it)).ok());
+        offsets.filter_map(|offset| self.buffer_at(offset, requests.bytes as u64)).collect()
     }
 
     /// Gives back the buffer at `offset` that was not committed.

@@ -1,6 +1,6 @@
 //! What the threads of a client share when the server is on the same host: the mapping of its
 //! memory, the connection that keeps it, and a thread that notices the end of that connection, and
-//! rings for what its lanes have left to be rung for later.
+//! does what its lanes have left for later.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -10,19 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-#[cfg(feature = "tokio")]
 use resp::Value as Reply;
 use ring::lane::LaneShape;
 use sys::poll::{Events, Interest, Poller, Waker};
 
 use crate::address::Address;
 use crate::attached::Attached;
-use crate::connection::greeting;
+use crate::connection::{greeting, selecting};
 use crate::control_connection::{ControlConnection, SharedControl};
 use crate::error::{AttachError, ClientError};
 use crate::key_wait::limit;
 use crate::lane_connection::Lane;
-use crate::late_bells::{DELAY, LateBells};
+use crate::late_tasks::{DELAY, LateTasks};
 use crate::session_uploads::Uploads;
 use crate::upload_buffers::UploadBuffers;
 
@@ -35,7 +34,7 @@ pub struct ShmSession {
     attached: Option<Attached>,
     control: Arc<SharedControl>,
     upload_buffers: UploadBuffers,
-    late_bells: Arc<LateBells>,
+    late_tasks: Arc<LateTasks>,
     is_over: Arc<AtomicBool>,
     /// The watcher holds the other end, and goes when this one closes.
     _watched: UnixStream,
@@ -59,6 +58,10 @@ impl ShmSession {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             control.ask(&words)?;
         }
+        if let Some(words) = selecting(address) {
+            // Values that a lane has held back are stored over it.
+            control.ask(&[&words[0], &words[1]])?;
+        }
         let (socket, is_over) = (control.socket()?, Arc::clone(&control.has_failed));
         let control = SharedControl::new(control);
         let attached = match Attached::over(&control) {
@@ -68,12 +71,12 @@ impl ShmSession {
             // may not map as much.
             Err(_) => None,
         };
-        let (watched, late_bells) = watch(socket, Arc::clone(&is_over))?;
+        let (watched, late_tasks) = watch(socket, Arc::clone(&is_over))?;
         Ok(ShmSession {
             attached,
             control,
             upload_buffers: UploadBuffers::new(),
-            late_bells,
+            late_tasks,
             is_over,
             _watched: watched,
         })
@@ -108,11 +111,15 @@ impl ShmSession {
         Uploads::of(&self.control)
     }
 
+    /// Returns what its thread does later.
+    pub fn late_tasks(&self) -> &Arc<LateTasks> {
+        &self.late_tasks
+    }
+
     /// Asks over its connection, one request after the other. A refusal is a reply.
     ///
     /// # Errors
     /// When the server does not answer.
-    #[cfg(feature = "tokio")]
     pub fn ask(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
         let mut control = self.control.lock();
         let replies = requests.iter().map(|request| match control.ask(request) {
@@ -129,7 +136,7 @@ impl ShmSession {
     pub fn new_lane(&self) -> Result<Lane, ClientError> {
         let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("a power of two within bounds");
         let mut lane = Lane::open(&self.control, shape)?;
-        lane.set_late_bells(&self.late_bells);
+        lane.set_late_bell(&self.late_tasks);
         Ok(lane)
     }
 }
@@ -139,28 +146,28 @@ fn is_broken(control: &SharedControl) -> io::Result<bool> {
     control.lock().is_over()
 }
 
-/// Sets `is_over` once the peer of `socket` has closed, and rings late bells; ends when the socket
+/// Sets `is_over` once the peer of `socket` has closed, and does late tasks; ends when the socket
 /// that it returns is closed.
 ///
 /// A thread that sleeps while nothing is due, because a read that looked for itself would need a
 /// system call.
-fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<(UnixStream, Arc<LateBells>)> {
+fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<(UnixStream, Arc<LateTasks>)> {
     const SERVER: u64 = 0;
     const OWNER: u64 = 1;
-    const LATE_BELLS: u64 = 2;
+    const LATE_TASKS: u64 = 2;
     let (watched, owner) = UnixStream::pair()?;
     let poller = Poller::new()?;
     poller.add(&socket, SERVER, Interest::Readable)?;
     poller.add(&owner, OWNER, Interest::Readable)?;
     let waker = Waker::new()?;
-    poller.add(&waker, LATE_BELLS, Interest::Readable)?;
-    let late_bells = LateBells::new(waker);
-    let bells = Arc::clone(&late_bells);
+    poller.add(&waker, LATE_TASKS, Interest::Readable)?;
+    let late_tasks = LateTasks::new(waker);
+    let tasks = Arc::clone(&late_tasks);
     let watch = move || {
         let mut events = Events::with_capacity(3);
-        let (mut patience, mut idle_rounds) = (None, 0);
+        let (mut limit, mut idle_rounds) = (None, 0);
         loop {
-            let is_set_broken = poller.wait(&mut events, patience).is_err();
+            let is_set_broken = poller.wait(&mut events, limit).is_err();
             let mut ended = (0..events.len()).map(|index| events.at(index)).filter(|it| it.hangup);
             if is_set_broken || ended.next().is_some() {
                 // It also says so when it is the owner that has gone: nobody asks then.
@@ -169,14 +176,14 @@ fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<(UnixStream
                 return;
             }
             // Woken, it waits before it looks: what came then may be rung for with something else.
-            let is_woken = (0..events.len()).any(|index| events.at(index).token == LATE_BELLS);
+            let is_woken = (0..events.len()).any(|index| events.at(index).token == LATE_TASKS);
             if is_woken {
-                (patience, idle_rounds) = (Some(DELAY), 0);
-            } else if patience.is_some() {
-                patience = bells.ring_due(&mut idle_rounds);
+                (limit, idle_rounds) = (Some(DELAY), 0);
+            } else if limit.is_some() {
+                limit = tasks.look(&mut idle_rounds);
             }
         }
     };
     thread::Builder::new().name("forebay-watch".to_owned()).spawn(watch)?;
-    Ok((watched, late_bells))
+    Ok((watched, late_tasks))
 }

@@ -1,7 +1,6 @@
 //! The buffers to which the threads of a client write large values: upload memory of their session,
 //! made when it pays, and reused.
 
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +12,6 @@ use crate::error::AttachError;
 use crate::lane_connection::Lane;
 use crate::session_uploads::{BufferRequests, Commit, Mode, Uploads};
 use crate::shm_session::ShmSession;
-use crate::value_view::View;
 
 /// Values of this size and more are written to upload memory, below it they are sent: a value of 16
 /// KiB passes through a lane about as fast, one of 64 KiB takes nearly twice as long. Measured in
@@ -31,27 +29,13 @@ const BYTES_UNTIL_EXTEND_RETRY: u64 = 64 << 20;
 /// So many buffers are kept for the next values, of whatever sizes. Those of creations that were
 /// dropped come on top, until the next value is stored; the server allows 1024 in all.
 const SPARES_MAX: usize = 8;
-/// So many are had ahead by a connection that leaves the server asleep, and so many bytes of them:
-/// what is written in turn to twice as much is not in the cache any more, and takes half as long
-/// again and more.
-const AHEAD_MAX: usize = 64;
-const AHEAD_BYTES: usize = 5 << 20;
-/// One that posts several values before it takes them has more bytes, up to this, and at least so
-/// many buffers more than values: they have to do while the server is being woken.
-const AHEAD_BYTES_MAX: usize = 8 << 20;
-const AHEAD_MIN: usize = 2;
-/// Of so many sizes all that are had ahead are kept, for who puts values of them in turn.
-const AHEAD_SIZES_MAX: usize = 2;
-/// Buffers that are asked for together, so that there come to be more of them.
-const ASKED_TOGETHER_MAX: usize = 2;
-/// So many buffers that views look at still are kept aside, so that the server gives others, of the
-/// 1024 that it allows. From then on values are sent: there is memory for them, but no use of it.
-const HELD_MAX: usize = 768;
-/// So many of those are looked through for one value.
-const HELD_LOOKS_MAX: usize = 16;
-/// So many buffers one value asks for at most, while views look at those that the server gives:
-/// one, and then the rest together. It is sent where they look at all of them.
-const ALLOCATIONS_MAX: usize = 16;
+/// Smaller ones are kept beyond that, for who puts values of a few sizes in turn: so many, and so
+/// many bytes.
+const SMALL_SPARES_MAX: usize = 128;
+const SMALL_SPARE_BYTES_MAX: usize = 16 << 20;
+/// So many views look at buffers at most, of the 1024 that the server allows. From then on a value
+/// is the server's before its thread looks at it.
+const VIEWED_MAX: usize = 768;
 /// So many buffers are lost, and so many bytes of them, before the session is ended and made anew:
 /// the server has back then what nobody knows of.
 const LOST_MAX: usize = 100;
@@ -86,10 +70,8 @@ pub struct UploadBuffers {
 struct State {
     /// The one used last is the last.
     spares: Vec<UploadBuffer>,
-    /// Where those begin that a view looks at still, and how large they are: spares once it does
-    /// not. The server has given them anew, as their values were deleted. Those that were looked at
-    /// last are the last.
-    held: VecDeque<(u64, usize)>,
+    /// How many views look at.
+    viewed: usize,
     /// How many connections have lost that ended before they were answered, and how many bytes
     /// those have: the server may have given or kept them, and nobody was told.
     lost: usize,
@@ -103,32 +85,13 @@ pub struct Upload {
     /// Absent once it is committed.
     buffer: Option<UploadBuffer>,
     length: usize,
-    session: Arc<ShmSession>,
-}
-
-/// The buffers that a connection has which takes its own values and leaves the server asleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    pub buffer_bytes: usize,
-    /// So many there are in all, those of the values that it has not taken included.
-    count: usize,
-    /// So many values it posts before it takes them.
-    depth: usize,
-}
-
-/// Buffers that the server is asked for with the deletion of a value: it gives the same again,
-/// whose memory is in the cache.
-pub struct Asked {
-    requests: BufferRequests,
-    is_answered: bool,
+    is_viewed: bool,
     session: Arc<ShmSession>,
 }
 
 /// What the server gives that is asked for a buffer.
 enum Given {
     Buffer(UploadBuffer),
-    /// Only buffers that views look at still.
-    Held,
     /// No further one: where there are too many, whatever memory there is.
     Nothing {
         are_too_many: bool,
@@ -138,11 +101,7 @@ enum Given {
 /// An upload that the server is asked to store.
 pub struct Storing {
     commit: Commit,
-    /// What is stored, until it is answered: nobody has its memory to write.
-    buffer: Option<Arc<UploadBuffer>>,
-    length: usize,
-    /// Few buffers are left, and the server has to give more soon.
-    is_urgent: bool,
+    is_answered: bool,
     session: Arc<ShmSession>,
 }
 
@@ -150,32 +109,32 @@ impl Upload {
     /// Returns a buffer of `length` bytes in the memory of `session` that is there already: the
     /// server is not asked.
     pub fn spare(session: &Arc<ShmSession>, length: usize, mode: Mode) -> Option<Upload> {
-        let mut state = session.upload_buffers().state();
-        if !state.held.is_empty() {
-            state.take_back(&session.uploads());
-        }
-        state.take(length, mode).map(|buffer| Upload::new(session, length, buffer))
+        let buffer = session.upload_buffers().state().take(length, mode);
+        buffer.map(|buffer| Upload::new(session, length, buffer))
     }
 
     /// Returns a buffer of `length` bytes in the memory of `session`, which `send` asks for; `None`
-    /// where the server gives none, or it is not worth it.
+    /// where the server gives none, or it is not worth it. `count` are asked for: the others are
+    /// for the next values.
     ///
     /// # Errors
     /// When `send` fails, or the session's connection.
     pub fn allocate(
         session: &Arc<ShmSession>,
         length: usize,
+        count: usize,
         mode: Mode,
         send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<Upload>, AttachError> {
         let uploads = session.uploads();
-        let buffer = session.upload_buffers().allocate(&uploads, length, mode, send);
-        let buffer = buffer.inspect_err(|_| lose(session, length, 1))?;
+        let buffer = session.upload_buffers().allocate(&uploads, (length, count), mode, send);
+        let buffer = buffer.inspect_err(|_| lose(session, length, count))?;
         Ok(buffer.map(|buffer| Upload::new(session, length, buffer)))
     }
 
     fn new(session: &Arc<ShmSession>, length: usize, buffer: UploadBuffer) -> Upload {
-        Upload { buffer: Some(buffer), length, session: Arc::clone(session) }
+        let session = Arc::clone(session);
+        Upload { buffer: Some(buffer), length, is_viewed: false, session }
     }
 
     /// Returns whether it is of `session`.
@@ -198,13 +157,24 @@ impl Upload {
         self.buffer.as_ref().expect("it has not been committed").len()
     }
 
+    /// Returns whether the server need not be told of it: views look at few, so that one may look
+    /// at this, and there is nothing to give back along with it.
+    pub fn may_be_held(&self) -> bool {
+        let state = self.session.upload_buffers().state();
+        state.viewed < VIEWED_MAX && state.surplus() == 0
+    }
+
+    /// Returns it for a view to look at.
+    pub fn viewed(mut self) -> Upload {
+        self.session.upload_buffers().state().viewed += 1;
+        self.is_viewed = true;
+        self
+    }
+
     /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. A
     /// buffer for the next value of its size is asked for along with it: a value costs one round
     /// trip.
-    ///
-    /// A connection that has buffers `ahead` says how many of them are away: asked for already, or
-    /// with values that it has not taken, such as this one. It asks for what is missing then.
-    pub fn store(mut self, mode: Mode, ahead: Option<(Ahead, usize)>) -> Storing {
+    pub fn store(mut self, mode: Mode) -> Storing {
         let buffer = self.buffer.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
         let mode = match mode {
@@ -212,17 +182,12 @@ impl Upload {
             mode => mode,
         };
         let mut state = session.upload_buffers().state();
-        let (count, is_urgent) = match ahead {
-            Some((ahead, away)) => {
-                let there = state.fitting(ahead.buffer_bytes);
-                (state.missing(ahead, away), there <= ahead.urgent_count())
-            }
-            None => (usize::from(state.fitting(buffer.len()) < SPARES_MAX), true),
-        };
+        let count = usize::from(state.fitting(buffer.len()) < SPARES_MAX);
         let along = state.requests(buffer.len(), count);
         drop(state);
+        // The bytes are the server's from here on.
         let commit = Commit::new((&buffer, self.length as u64), mode, along);
-        Storing { commit, buffer: Some(Arc::new(buffer)), length: self.length, is_urgent, session }
+        Storing { commit, is_answered: false, session }
     }
 }
 
@@ -238,101 +203,30 @@ impl Storing {
         self.commit.along()
     }
 
-    /// Returns whether the server is needed soon, as few buffers are left.
-    pub fn is_urgent(&self) -> bool {
-        self.is_urgent
-    }
-
-    /// Returns a view of what is being stored, where it was written. While that lives, its memory
-    /// is nobody's to write, whatever becomes of the value.
-    ///
-    /// # Panics
-    /// When it is answered.
-    pub fn view(&self) -> View {
-        let buffer = self.buffer.as_ref().expect("it is not answered yet");
-        View::uploaded(Arc::clone(buffer), self.length)
-    }
-
     /// Returns what SET would have replied, given the replies to its requests.
     ///
     /// # Errors
     /// When the server refuses.
     pub fn finish(&mut self, replies: Vec<Reply>) -> Result<Reply, AttachError> {
-        // Who looks at it has it still.
-        self.buffer = None;
-        let (uploads, (bytes, _)) = (self.session.uploads(), self.along().asked());
+        self.is_answered = true;
+        let uploads = self.session.uploads();
         let committed = uploads.committed(&self.commit, replies)?;
         let mut state = self.session.upload_buffers().state();
-        state.keep(committed.next, committed.held, bytes);
+        state.spares.extend(committed.next);
         if committed.stored.is_err() {
             // It was left as it was.
-            state.held.push_front(self.commit.place());
-            state.take_back(&uploads);
+            let (offset, bytes) = self.commit.place();
+            state.spares.extend(uploads.buffer_at(offset, bytes as u64));
         }
         committed.stored
     }
 }
 
-impl Ahead {
-    /// Returns what a connection has ahead that posts `depth` values in buffers of so many bytes
-    /// before it takes them; `None` where that is too much.
-    pub fn of(buffer_bytes: usize, depth: usize) -> Option<Ahead> {
-        let count = (AHEAD_BYTES / buffer_bytes.max(1)).min(AHEAD_MAX).max(depth + AHEAD_MIN);
-        let is_allowed = count <= AHEAD_MAX && count * buffer_bytes <= AHEAD_BYTES_MAX;
-        is_allowed.then_some(Ahead { buffer_bytes, count, depth })
-    }
-
-    /// Returns how many buffers are so few that the server is woken with the next value.
-    fn urgent_count(&self) -> usize {
-        (self.count - self.depth) / 4
-    }
-
-    /// Returns how many are so few that it is woken once all values are taken: it frees all of
-    /// them then.
-    fn few_count(&self) -> usize {
-        self.depth + (self.count - self.depth) / 3
-    }
-}
-
-impl Asked {
-    /// Returns what is asked for with the deletion of a value of a connection that has buffers
-    /// `ahead`, of which so many are `away`, and whether they are so few that the server is to be
-    /// woken for it where no value is left.
-    pub fn new(session: &Arc<ShmSession>, ahead: Ahead, away: usize) -> (Asked, bool) {
-        let mut state = session.upload_buffers().state();
-        let count = state.missing(ahead, away);
-        let are_few = state.fitting(ahead.buffer_bytes) < ahead.few_count();
-        let requests = state.requests(ahead.buffer_bytes, count);
-        (Asked { requests, is_answered: false, session: Arc::clone(session) }, are_few)
-    }
-
-    /// Returns what is asked for.
-    pub fn along(&self) -> &BufferRequests {
-        &self.requests
-    }
-
-    /// Keeps the buffers that `replies` give.
-    pub fn finish(mut self, replies: impl Iterator<Item = Reply>) {
-        self.is_answered = true;
-        let (given, held) = self.session.uploads().given(&self.requests, replies);
-        self.session.upload_buffers().state().keep(given, held, self.requests.asked().0);
-    }
-}
-
 impl Drop for Storing {
     fn drop(&mut self) {
-        if self.buffer.is_some() {
+        if !self.is_answered {
             let (bytes, count) = self.along().asked();
             lose(&self.session, bytes, count + 1);
-        }
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            let (bytes, count) = self.requests.asked();
-            lose(&self.session, bytes, count);
         }
     }
 }
@@ -364,9 +258,10 @@ impl DerefMut for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            self.session.upload_buffers().state().spares.push(buffer);
-        }
+        let Some(buffer) = self.buffer.take() else { return };
+        let mut state = self.session.upload_buffers().state();
+        state.spares.push(buffer);
+        state.viewed -= usize::from(self.is_viewed);
     }
 }
 
@@ -376,11 +271,12 @@ impl UploadBuffers {
         UploadBuffers { state: Mutex::new(State::new()) }
     }
 
-    /// Returns a buffer of `length` bytes that `send` asks for; `None` where there is to be none.
+    /// Returns a buffer of `length` bytes that `send` asks for, with some more if `count` is more
+    /// than 1; `None` where there is to be none.
     fn allocate(
         &self,
         uploads: &Uploads,
-        length: usize,
+        (length, count): (usize, usize),
         mode: Mode,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<UploadBuffer>, AttachError> {
@@ -388,10 +284,8 @@ impl UploadBuffers {
         if uploads.bytes() > 0 {
             let mut has_freed = false;
             let are_too_many = loop {
-                let are_too_many = match self.ask_for(uploads, length, &mut send)? {
+                let are_too_many = match self.ask_for(uploads, (length, count), &mut send)? {
                     Given::Buffer(buffer) => return Ok(Some(buffer)),
-                    // More would be of no use: the server gives first what was used before.
-                    Given::Held => return Ok(None),
                     Given::Nothing { are_too_many } => are_too_many,
                 };
                 if has_freed || !self.free_spares(&mut send)? {
@@ -407,39 +301,27 @@ impl UploadBuffers {
         if !is_extended || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none() {
             return Ok(None);
         }
-        let Given::Buffer(buffer) = self.ask_for(uploads, length, &mut send)? else {
+        let Given::Buffer(buffer) = self.ask_for(uploads, (length, count), &mut send)? else {
             return Ok(None);
         };
         self.state().bytes_until_extend = BYTES_UNTIL_EXTEND_FIRST;
         Ok(Some(buffer))
     }
 
-    /// Asks the server for a buffer of `bytes`. Where a view looks at it still, it is kept for
-    /// later, and some more are asked for, all in one further round trip.
+    /// Asks the server for `count` buffers of `bytes`; returns one of those that it gives.
     fn ask_for(
         &self,
         uploads: &Uploads,
-        bytes: usize,
-        mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+        (bytes, count): (usize, usize),
+        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Given, AttachError> {
-        for count_max in [1, ALLOCATIONS_MAX - 1] {
-            let count = count_max.min(HELD_MAX.saturating_sub(self.state().held.len()));
-            if count == 0 {
-                break;
-            }
-            let requests = BufferRequests::new(Vec::new(), bytes, count);
-            let replies = requests.send(&mut send)?;
-            let are_too_many = replies.iter().any(is_for_their_number);
-            let (mut given, held) = uploads.given(&requests, replies.into_iter());
-            let (buffer, is_refused) = (given.pop(), held.len() < count);
-            self.state().keep(given, held, bytes);
-            match buffer {
-                Some(buffer) => return Ok(Given::Buffer(buffer)),
-                None if is_refused => return Ok(Given::Nothing { are_too_many }),
-                None => {}
-            }
-        }
-        Ok(Given::Held)
+        let requests = self.state().requests(bytes, count);
+        let replies = requests.send(send)?;
+        let are_too_many = replies.iter().any(is_for_their_number);
+        let mut given = uploads.given(&requests, replies.into_iter());
+        let buffer = given.pop();
+        self.state().spares.extend(given);
+        Ok(buffer.map_or(Given::Nothing { are_too_many }, Given::Buffer))
     }
 
     /// Gives all spares back; returns whether there were any.
@@ -467,7 +349,7 @@ impl State {
     fn new() -> State {
         State {
             spares: Vec::new(),
-            held: VecDeque::new(),
+            viewed: 0,
             lost: 0,
             lost_bytes: 0,
             bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST,
@@ -489,9 +371,7 @@ impl State {
         let mut bytes = 0;
         let kept = self.spares.iter().rev().zip(1..).take_while(|(buffer, count)| {
             bytes += buffer.len();
-            *count <= SPARES_MAX
-                || *count <= AHEAD_SIZES_MAX * AHEAD_MAX
-                    && bytes <= AHEAD_SIZES_MAX * AHEAD_BYTES_MAX
+            *count <= SPARES_MAX || *count <= SMALL_SPARES_MAX && bytes <= SMALL_SPARE_BYTES_MAX
         });
         self.spares.len() - kept.count()
     }
@@ -501,41 +381,15 @@ impl State {
         self.spares.drain(..count).map(|buffer| buffer.offset()).collect()
     }
 
-    /// Returns the requests that go along with a value or its deletion: `count` buffers of `bytes`
-    /// are asked for, unless views look at too many as it is, and what is too much is given back.
+    /// Returns the requests for `count` buffers of `bytes`, which also give back what is too much.
     fn requests(&mut self, bytes: usize, count: usize) -> BufferRequests {
-        let count = if self.held.len() < HELD_MAX { count } else { 0 };
         let surplus = self.surplus();
         BufferRequests::new(self.free(surplus), bytes, count)
-    }
-
-    /// Returns how many buffers a connection is to ask for that has them `ahead`, of which so many
-    /// are `away`: asked for already, or with values that it has not taken.
-    fn missing(&self, ahead: Ahead, away: usize) -> usize {
-        let there = self.fitting(ahead.buffer_bytes) + away;
-        ahead.count.saturating_sub(there).min(ASKED_TOGETHER_MAX)
     }
 
     /// Returns how many buffers of `bytes` there are for the next values.
     fn fitting(&self, bytes: usize) -> usize {
         self.spares.iter().filter(|buffer| buffer.len() == bytes).count()
-    }
-
-    /// Keeps what the server has given: those of `bytes` that begin at `held` are looked at still.
-    fn keep(&mut self, given: Vec<UploadBuffer>, held: Vec<u64>, bytes: usize) {
-        self.spares.extend(given);
-        self.held.extend(held.into_iter().map(|offset| (offset, bytes)));
-    }
-
-    /// Makes spares of those that nobody looks at any more, among the few that are looked through.
-    fn take_back(&mut self, uploads: &Uploads) {
-        for _ in 0..self.held.len().min(HELD_LOOKS_MAX) {
-            let (offset, bytes) = self.held.pop_front().expect("they were counted");
-            match uploads.buffer_at(offset, bytes as u64) {
-                Some(buffer) => self.spares.push(buffer),
-                None => self.held.push_back((offset, bytes)),
-            }
-        }
     }
 
     /// Counts `bytes` that found no buffer; returns whether the caller is to have memory made for
@@ -565,64 +419,4 @@ fn allowed<T>(result: Result<T, AttachError>) -> Result<Option<T>, AttachError> 
 fn is_for_their_number(reply: &Reply) -> bool {
     let Reply::Error(text) = reply else { return false };
     text.ends_with(UploadError::TooManyRanges.to_string().as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session_uploads::tests::{BASE, uploads};
-
-    #[test]
-    fn value_whose_buffers_are_looked_at_is_sent_after_two_round_trips() {
-        const LENGTH: usize = 1024;
-        let (uploads, buffers) = (uploads(true), UploadBuffers::new());
-        let mut given = (0..).map(|number| BASE + number * LENGTH as u64);
-        let mut round_trips = 0;
-        let mut ask = || {
-            let mut send = |requests: &[&[&[u8]]]| {
-                round_trips += 1;
-                let offsets = given.by_ref().take(requests.len());
-                Ok(offsets.map(|offset| Reply::Integer(offset as i64)).collect())
-            };
-            let found = buffers.allocate(&uploads, LENGTH, Mode::Adopt, &mut send).unwrap();
-            (found.map(|buffer| buffer.offset()), std::mem::take(&mut round_trips))
-        };
-        let place = |index: usize| BASE + (index * LENGTH) as u64;
-        let look = |index| uploads.buffer_at(place(index), LENGTH as u64).unwrap();
-        let mut views: Vec<_> = (0..=ALLOCATIONS_MAX).map(look).collect();
-        assert_eq!(ask(), (None, 2), "all are looked at");
-        let (found, round_trips) = ask();
-        assert!(found.is_some_and(|offset| offset > place(ALLOCATIONS_MAX)) && round_trips == 2);
-        views.clear();
-        buffers.state().take_back(&uploads);
-        let spares = buffers.state().fitting(LENGTH);
-        assert_eq!(
-            spares,
-            ALLOCATIONS_MAX - 2 + HELD_LOOKS_MAX,
-            "those beside it, and what is back"
-        );
-    }
-
-    #[test]
-    fn buffers_ahead_stay_in_the_cache_where_they_are_enough() {
-        let count = |bytes, depth| Ahead::of(bytes, depth).map(|ahead| ahead.count);
-        assert_eq!(count(8 << 10, 1), Some(AHEAD_MAX));
-        assert_eq!(count(512 << 10, 1), Some(10));
-        assert_eq!(count(512 << 10, 10), Some(12));
-        assert_eq!(count(512 << 10, 15), None, "too many bytes");
-        assert_eq!(count(8 << 10, AHEAD_MAX), None, "too many");
-        assert_eq!(count(2 << 20, 1), Some(3));
-        assert_eq!(count(4 << 20, 1), None);
-    }
-
-    #[test]
-    fn values_and_their_deletions_ask_for_as_many_buffers_as_there_are_to_be() {
-        let state = State::new();
-        let ahead = Ahead::of(512 << 10, 10).expect("that is allowed");
-        // Ten values in a row, whose buffers were there already, and their deletions.
-        let untaken = (1..=10).chain((0..10).rev());
-        let asked = untaken.fold(0, |asked, untaken| asked + state.missing(ahead, asked + untaken));
-        assert_eq!(asked, ahead.count);
-        assert_eq!(state.missing(ahead, asked + 1), 0);
-    }
 }

@@ -5,12 +5,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arena::reader::{KeptView, Target};
-use ring::{Mapped, UploadBuffer};
+use ring::Mapped;
 use sys::fork::Generation;
 use sys::memfd_segments::private_copy::PrivateCopy;
 
 use crate::error::check_process;
 use crate::shm_session::ShmSession;
+use crate::upload_buffers::Upload;
 
 /// Values up to this size lie in the view itself.
 const INLINE_BYTES_MAX: usize = 64;
@@ -35,19 +36,18 @@ enum Bytes {
     Pinned { view: KeptView<Mapped>, session: Arc<ShmSession> },
 }
 
-/// The first bytes of memory that this process has written, and that stays as it is from then on:
-/// nobody has it to write while this is there.
+/// Memory that this process has written, of which the server knows no value: it is there for the
+/// next once nobody looks at it.
 struct Uploaded {
     /// Absent only while it is dropped.
-    buffer: Option<Arc<UploadBuffer>>,
-    length: usize,
+    upload: Option<Upload>,
     generation: Generation,
 }
 
 impl View {
-    pub(crate) fn uploaded(buffer: Arc<UploadBuffer>, length: usize) -> View {
-        let (buffer, generation) = (Some(buffer), Generation::current());
-        View(Bytes::Uploaded(Uploaded { buffer, length, generation }))
+    pub(crate) fn uploaded(upload: Upload) -> View {
+        let (upload, generation) = (Some(upload.viewed()), Generation::current());
+        View(Bytes::Uploaded(Uploaded { upload, generation }))
     }
 
     pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<ShmSession>) -> View {
@@ -103,8 +103,7 @@ impl View {
 
 impl Uploaded {
     fn bytes(&self) -> &[u8] {
-        let buffer = self.buffer.as_ref().expect("it is there until this is dropped");
-        &buffer[..self.length]
+        self.upload.as_ref().expect("it is there until this is dropped")
     }
 }
 
@@ -112,7 +111,7 @@ impl Drop for Uploaded {
     fn drop(&mut self) {
         // In a forked child it is the parent's, whose threads may have held a lock that it takes.
         if !self.generation.is_current() {
-            std::mem::forget(self.buffer.take());
+            std::mem::forget(self.upload.take());
         }
     }
 }

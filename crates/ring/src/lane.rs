@@ -23,8 +23,8 @@ use std::time::Duration;
 use arena::atomic_word::AtomicWord;
 
 use lane_layout::{
-    CLIENT_STATE_AT, CLOSED_AT, PATIENCE_AT, PROCESSOR_AT, REPLY_HEAD_AT, REPLY_TAIL_AT,
-    REQUEST_HEAD_AT, REQUEST_TAIL_AT, SERVER_STATE_AT, SPIN_US_AT,
+    CLIENT_STATE_AT, CLOSED_AT, PROCESSOR_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT,
+    REQUEST_TAIL_AT, SERVER_STATE_AT, SPIN_US_AT,
 };
 
 /// Which end of a lane.
@@ -162,18 +162,6 @@ impl<M: LaneMemory> LaneEnd<M> {
     pub fn client_processor(&self) -> Option<usize> {
         let said = self.memory.header()[PROCESSOR_AT].load(Ordering::Relaxed);
         usize::try_from(said.checked_sub(1)?).ok()
-    }
-
-    /// Says whether this client waits for no reply: the server need not spin for what it sends
-    /// then.
-    pub fn set_patience(&self, is_patient: bool) {
-        debug_assert_eq!(self.side, Side::Client, "the client says whether it waits");
-        self.memory.header()[PATIENCE_AT].store(u64::from(is_patient), Ordering::Relaxed);
-    }
-
-    /// Returns whether the client says that it waits for no reply.
-    pub fn is_patient(&self) -> bool {
-        self.memory.header()[PATIENCE_AT].load(Ordering::Relaxed) != 0
     }
 
     /// Says that this side is awake.

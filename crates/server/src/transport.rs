@@ -146,11 +146,6 @@ pub trait Transport: AsFd + Sized {
         None
     }
 
-    /// Returns whether the peer says that it waits for no reply.
-    fn is_peer_patient(&self) -> bool {
-        false
-    }
-
     /// Ends what is left of it elsewhere once the session `id` that it carried has ended.
     fn forget(&self, _id: u64, _poller: &Poller, _shared: &ServerState) {}
 }

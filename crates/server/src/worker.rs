@@ -299,11 +299,6 @@ impl<'s> Worker<'s> {
             let member = lone.and_then(|token| self.connections.get_mut(token));
             if let Some(member) = member {
                 let transport = member.connection.transport();
-                // It waits for no reply, and whatever polls may share its core.
-                if transport.is_peer_patient() {
-                    self.announce_busy_poll(None);
-                    return false;
-                }
                 // Where it was when it woke this worker last.
                 let other = transport.peer_processor();
                 if other.is_some_and(|other| other == sys::process::processor()) {

@@ -18,8 +18,6 @@
 //!                                 does next before it sleeps; 0 while it does not
 //! byte  1152   processor         client: on which processor it was when it woke the server last,
 //!                                the number plus one; 0 where it has not said
-//! byte  1280   patience          client: 1 while it waits for no reply, and the server need not
-//!                                spin for what it does next
 //! byte  4096   request ring       then the reply ring
 //! ```
 //! The rest of the first 4096 bytes is zero.
@@ -51,9 +49,8 @@ pub(crate) const CLIENT_STATE_AT: usize = 96;
 pub(crate) const CLOSED_AT: usize = 112;
 pub(crate) const SPIN_US_AT: usize = 128;
 pub(crate) const PROCESSOR_AT: usize = 144;
-pub(crate) const PATIENCE_AT: usize = 160;
 
-const _: () = assert!(PATIENCE_AT < HEADER_WORDS, "the words lie before the rings");
+const _: () = assert!(PROCESSOR_AT < HEADER_WORDS, "the words lie before the rings");
 const _: () = assert!(RING_BYTES_MAX < u32::MAX as u64, "a frame has a length of 32 bits");
 
 /// The sizes of a lane's rings.

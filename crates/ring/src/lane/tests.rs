@@ -176,17 +176,6 @@ fn client_says_on_which_processor_it_is() {
 }
 
 #[test]
-fn client_says_whether_it_waits() {
-    let memory = Arc::new(HeapLane::new(shape()));
-    let [server, client] = pair(&memory);
-    assert!(!server.is_patient());
-    for is_patient in [true, false] {
-        client.set_patience(is_patient);
-        assert_eq!(server.is_patient(), is_patient);
-    }
-}
-
-#[test]
 fn full_ring_takes_nothing_until_something_was_taken() {
     let memory = Arc::new(HeapLane::new(shape()));
     let [mut server, mut client] = pair(&memory);

@@ -160,12 +160,6 @@ macro_rules! transports {
                 }
             }
 
-            pub fn is_peer_patient(&self) -> bool {
-                match self {
-                    $($(#[$attribute])* AnyTransport::$name(one) => one.is_peer_patient(),)+
-                }
-            }
-
             pub fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
                 match self {
                     $($(#[$attribute])*

@@ -183,10 +183,6 @@ impl Transport for Lane {
         self.0.end.client_processor()
     }
 
-    fn is_peer_patient(&self) -> bool {
-        self.0.end.is_patient()
-    }
-
     fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
         shared.forget_lane(self.0.parent, id);
         // The client's copy of the eventfd would keep it in the set.
