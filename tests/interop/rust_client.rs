@@ -534,6 +534,22 @@ fn refusal_of_a_value_that_was_held_back_is_told() {
     }
 }
 
+/// A long value is copied piece by piece before it is committed, and each piece has its reply.
+#[test]
+fn long_value_is_put_after_one_that_was_held_back() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    let (long, short) = (bytes(1, 3 << 20), bytes(2, 100));
+    for _ in 0..2 {
+        take_own(&client, &short);
+        client.post(b"short", short.clone(), &SetOptions::new()).unwrap();
+        client.put(b"long", &long).unwrap();
+        assert!(client.take_once(b"short").unwrap().is_some_and(|view| *view == short[..]));
+        assert!(client.take(b"long").unwrap().is_some_and(|view| *view == long[..]));
+        client.settle().unwrap();
+    }
+}
+
 #[test]
 fn more_creations_than_the_server_allows_do_not_have_memory_made_in_vain() {
     const LENGTH: usize = 32 * 1024;

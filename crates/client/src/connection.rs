@@ -236,6 +236,8 @@ impl Connection {
         value: &[u8],
         key: &[u8],
     ) -> Result<Mode, ClientError> {
+        // Nothing comes between the pieces that are copied ahead and the commit.
+        self.release_held()?;
         let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
         self.exchange(|wire| match wire {
             Wire::Lane(lane) if is_own => Ok(upload.fill(lane, value, key)?),
