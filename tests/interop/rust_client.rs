@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 use base::prng::Prng;
 use client::{Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
 use harness::{
-    Kind, Launch, Server, TempFolder, bytes, command, forebay, free_port, kernel, poll_until,
-    request, run, words,
+    Kind, Launch, Server, TempFolder, bytes, command, forebay, free_port, kernel, let_pass,
+    poll_until, request, run, words,
 };
 use sys::allocations;
 
@@ -307,7 +307,7 @@ fn creations_that_come_to_nothing_leave_no_memory_taken() {
     let many: Vec<_> = (0..300).map(|_| client.create(b"key", LENGTH).unwrap()).collect();
     drop(many);
     assert!(client.create(b"key", LENGTH).unwrap().seal().is_ok());
-    // What is kept for the next values: as many buffers as a client may have ahead of two sizes.
+    // What is kept for the next values.
     let open = server.info("shm_uploads_open");
     assert!(open <= 128, "{open} of 300 are kept");
 }
@@ -496,15 +496,17 @@ fn value_that_was_held_back_is_there_for_others_soon_and_before_what_is_sent_nex
             post(b"first");
             client.call(&[b"PING"]).unwrap();
             assert!(is_there(b"first"));
-            let second = std::thread::spawn({
-                let (client, value) = (client.clone(), value.clone());
-                move || {
-                    take_own(&client, &value);
-                    client.post(b"second", value, &SetOptions::new()).unwrap();
-                }
-            });
-            second.join().unwrap();
-            poll_until("a thread that has ended has posted", || is_there(b"second"));
+            // One that ends has the server store what it holds before.
+            let post_last = |client: &Client| {
+                take_own(client, &value);
+                client.post(b"last", value.clone(), &SetOptions::new()).unwrap();
+            };
+            thread::scope(|scope| scope.spawn(|| post_last(&client)).join()).unwrap();
+            assert!(other.take(b"last").unwrap().is_some_and(|it| *it == value[..]));
+            let ending = connect(url);
+            post_last(&ending);
+            drop(ending);
+            assert!(is_there(b"last"));
             other.call(&[b"FLUSHALL"]).unwrap();
         }
     }
@@ -547,6 +549,68 @@ fn long_value_is_put_after_one_that_was_held_back() {
         assert!(client.take_once(b"short").unwrap().is_some_and(|view| *view == short[..]));
         assert!(client.take(b"long").unwrap().is_some_and(|view| *view == long[..]));
         client.settle().unwrap();
+    }
+}
+
+#[test]
+fn value_that_was_held_back_is_stored_after_what_was_posted_before() {
+    const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [client, other] = [(); 2].map(|()| connect(&urls(&server, "")[0]));
+    let post = |key: &[u8], value: &[u8], options: &SetOptions| {
+        client.post(key, value.to_vec(), options).expect("the server is there");
+    };
+    for _ in 0..20 {
+        KEYS.iter().for_each(|key| post(key, b"own", &SetOptions::new()));
+        assert!(KEYS.iter().all(|key| client.take_once(key).unwrap().is_some()));
+    }
+    client.settle().unwrap();
+    other.call(&[b"CLIENT", b"PAUSE", b"60000", b"WRITE"]).unwrap();
+    // These are sent, and not executed; the others are held back.
+    let sent = SetOptions::new().keeps_time_to_live();
+    [b"a", b"b"].iter().for_each(|key| post(*key, b"before", &sent));
+    [b"a", b"b"].iter().for_each(|key| post(*key, b"after", &SetOptions::new()));
+    assert!(client.take_once(b"a").unwrap().is_some_and(|view| *view == *b"after"));
+    // Long enough for the thread of the session to have the other sent.
+    let_pass(Duration::from_millis(50));
+    other.call(&[b"CLIENT", b"UNPAUSE"]).unwrap();
+    client.settle().unwrap();
+    assert!(!other.exists(b"a").unwrap(), "it was taken");
+    assert!(other.get(b"b").unwrap().is_some_and(|view| *view == *b"after"));
+}
+
+#[test]
+fn value_that_was_held_back_takes_the_one_before_it_along() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [client, other] = [(); 2].map(|()| connect(&urls(&server, "")[0]));
+    for value in [bytes(1, 100), bytes(2, 50_000)] {
+        for lifetime in [60_000, 1] {
+            take_own(&client, &value);
+            other.put(b"key", b"before").unwrap();
+            let options = SetOptions::new().expires_in(Duration::from_millis(lifetime));
+            client.post(b"key", value.clone(), &options).unwrap();
+            let is_there = client.take_once(b"key").unwrap().is_some_and(|view| *view == value[..]);
+            assert!(is_there || lifetime == 1, "{} bytes", value.len());
+            assert!(client.take_once(b"key").unwrap().is_none(), "{} bytes", value.len());
+            client.settle().unwrap();
+            assert!(!other.exists(b"key").unwrap(), "{} bytes", value.len());
+        }
+    }
+}
+
+#[test]
+fn lifetime_that_only_the_server_knows_is_its_to_tell() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    for value in [bytes(1, 100), bytes(2, 50_000)] {
+        take_own(&client, &value);
+        let kept = SetOptions::new().keeps_time_to_live();
+        client.post(b"key", value.clone(), &kept).unwrap();
+        assert!(client.take_once(b"key").unwrap().is_some_and(|view| *view == value[..]));
+        take_own(&client, &value);
+        let none = SetOptions::new().expires_in(Duration::ZERO);
+        client.post(b"key", value.clone(), &none).unwrap();
+        assert_eq!(client.take_once(b"key").expect_err("it is refused").code(), Some("ERR"));
     }
 }
 

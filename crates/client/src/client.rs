@@ -506,10 +506,13 @@ impl Client {
         let memory = &self.inner.memory;
         if memory.post_count.load(Ordering::Relaxed) > 0 {
             memory.check_process()?;
-            let held = |connection: &mut Connection| connection.take_held(key);
+            let (database, clock) = memory.scope();
+            let found = || memory.read(|_, reader| reader.exists(database, key, clock));
+            let is_absent = || matches!(found(), Ok(Answer::Absent));
+            let held = |connection: &mut Connection| connection.take_held(key, is_absent);
             let held = self.inner.thread_connections.with_own(held).transpose()?;
-            if let Some(view) = held.flatten() {
-                return Ok(Some(view));
+            if let Some(taken) = held.flatten() {
+                return Ok(taken);
             }
         }
         let view = match memory.read(memory.view_of(key))? {
@@ -569,6 +572,7 @@ impl Client {
     #[cold]
     #[inline(never)]
     fn settle_posts(&self) -> Result<(), ClientError> {
+        self.inner.memory.check_process()?;
         self.inner.thread_connections.with_own(Connection::settle).unwrap_or(Ok(()))
     }
 

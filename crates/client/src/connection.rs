@@ -16,6 +16,7 @@ use crate::error::{AttachError, ClientError, closed};
 use crate::held_posts::{HELD_BYTES_MAX, HeldPosts};
 use crate::key_wait::limit;
 use crate::lane_connection::{Lane, SERVER_CHECK_INTERVAL};
+use crate::late_tasks::LateTasks;
 use crate::options::SetOptions;
 use crate::own_takes::OwnTakes;
 use crate::posts::{Content, Posts, Put, PutValue};
@@ -29,7 +30,8 @@ use crate::value_view::View;
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
 /// does not read, and neither side waits for the other for ever.
 const SENT_BYTES_MAX: usize = 64 * 1024;
-/// Posts whose replies have not been read. One more is not sent before some are there.
+/// Posts whose replies have not been read. One more is not sent before some are there; what was held
+/// back comes on top.
 const POSTS_MAX: usize = 256;
 /// How long a connection that is closed waits for the replies to its posts.
 const LAST_POSTS_LIMIT: Duration = Duration::from_secs(10);
@@ -54,9 +56,7 @@ pub struct Connection {
     /// Whether it takes by itself what it posts.
     own_takes: OwnTakes,
     /// Posts that are not sent yet, over a lane.
-    held: Option<Arc<HeldPosts>>,
-    /// Whether some may be held, or one may have failed that was.
-    may_hold: bool,
+    held: HeldPosts,
 }
 
 enum Wire {
@@ -132,7 +132,6 @@ impl Connection {
     }
 
     fn new(wire: Wire, session: Option<Arc<ShmSession>>, memory: &ServerMemory) -> Connection {
-        let held = session.as_ref().map(|session| HeldPosts::new(session, &memory.post_count));
         Connection {
             wire,
             session,
@@ -140,8 +139,7 @@ impl Connection {
             timeout: memory.timeout,
             posts: Posts::new(&memory.post_count),
             own_takes: OwnTakes::new(),
-            held,
-            may_hold: false,
+            held: HeldPosts::new(&memory.post_count),
         }
     }
 
@@ -160,6 +158,16 @@ impl Connection {
     /// Returns whether it is a lane of `session`: what that has pinned is pinned for it, too.
     pub fn is_lane_of(&self, session: &Arc<ShmSession>) -> bool {
         self.session.as_ref().is_some_and(|own| Arc::ptr_eq(own, session))
+    }
+
+    /// Returns what its session does later, if it is a lane of one.
+    pub fn late_tasks(&self) -> Option<&LateTasks> {
+        self.session.as_ref().map(|session| &**session.late_tasks())
+    }
+
+    /// Returns what tells whether it holds posts back.
+    pub fn holds(&self) -> &Arc<AtomicBool> {
+        self.held.are_there()
     }
 
     /// Returns whether requests are queued: MULTI was sent, and not what ends it.
@@ -291,18 +299,10 @@ impl Connection {
             return Ok(Err(value));
         }
         let mut put = Put { key: key.to_vec(), value, words: options.words() };
-        if let Some(held) = &self.held {
-            if self.may_hold && held.has_stored() {
-                self.own_takes.note_other();
-            }
-            if self.own_takes.note_post(key) {
-                match held.hold(put, options.lifetime()) {
-                    Ok(()) => {
-                        self.may_hold = true;
-                        return Ok(Ok(()));
-                    }
-                    Err(back) => put = back,
-                }
+        if self.own_takes.note_post(key) {
+            match self.hold(put, options) {
+                Ok(()) => return Ok(Ok(())),
+                Err(back) => put = back,
             }
         }
         self.send_put(put)?;
@@ -324,25 +324,48 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes the value of `key` that this connection has posted and held back. Where it has
-    /// changed `key` otherwise, the server's memory says what it holds once this returns `None`.
+    /// Takes what this connection has posted for `key` and holds back: its value, or `None` where
+    /// that has run out. Where nothing is held, the server's memory says what the connection has
+    /// done to `key` once this returns. `is_absent` says whether the memory has nothing for `key`.
     ///
     /// # Errors
     /// As [`Connection::post_value`].
-    pub fn take_held(&mut self, key: &[u8]) -> Result<Option<View>, ClientError> {
+    pub fn take_held(
+        &mut self,
+        key: &[u8],
+        is_absent: impl FnOnce() -> bool,
+    ) -> Result<Option<Option<View>>, ClientError> {
         while self.settle_one(false)? {}
         self.posts.check()?;
-        if let Some(held) = self.held.as_ref().filter(|_| self.may_hold)
-            && let Some(view) = held.take(key)?
-        {
+        if let Some(taken) = self.held.take(key) {
             self.own_takes.note_take(key);
-            return Ok(Some(view));
+            // The server has not been told to put this in the place of what it has.
+            let is_absent = match self.posts.change(key) {
+                Some(change) => matches!(change, Content::Deletion { .. }),
+                None => is_absent(),
+            };
+            if !is_absent {
+                self.post_deletion(key)?;
+            }
+            return Ok(Some(taken));
         }
-        while self.posts.change(key) {
+        while self.posts.change(key).is_some() {
             self.settle_one(true)?;
         }
         self.posts.check()?;
         Ok(None)
+    }
+
+    /// Sends what is held back once it is due; returns whether there was something, or still is.
+    /// For the thread of the session, which looks now and then.
+    pub fn send_due(&mut self) -> bool {
+        let Some(is_due) = self.held.look() else { return false };
+        if is_due {
+            self.own_takes.note_other();
+            // Where it fails the connection has ended, as it may with all that was posted.
+            let _ = self.send_held();
+        }
+        true
     }
 
     /// Waits for the replies to everything that was posted.
@@ -362,25 +385,23 @@ impl Connection {
         Ok(self.is_lane() && !self.is_queueing)
     }
 
+    /// Holds `put` back; returns it where that is not to be.
+    fn hold(&mut self, put: Put, options: &SetOptions) -> Result<(), Put> {
+        let Some(session) = &self.session else { return Err(put) };
+        self.held.hold(put, options.lifetime())?;
+        session.late_tasks().watch();
+        Ok(())
+    }
+
     /// Sends what is held back.
     #[inline]
     fn release_held(&mut self) -> Result<(), ClientError> {
-        if self.may_hold { self.send_held() } else { Ok(()) }
+        if self.held.is_empty() { Ok(()) } else { self.send_held() }
     }
 
     #[cold]
     fn send_held(&mut self) -> Result<(), ClientError> {
-        self.may_hold = false;
-        let Some(held) = &self.held else { return Ok(()) };
-        if held.has_stored() {
-            self.own_takes.note_other();
-        }
-        let (puts, failure) = held.release();
-        failure.into_iter().for_each(|failure| self.posts.fail(failure));
-        for put in puts {
-            self.send_put(put)?;
-        }
-        Ok(())
+        self.held.release().try_for_each(|put| self.send_put(put))
     }
 
     /// Posts `put`.
@@ -472,6 +493,23 @@ impl Connection {
         }
     }
 
+    /// Waits until the server has executed what was posted: a lane that is closed takes with it
+    /// what the server has not read.
+    pub fn end(&mut self) {
+        let has_posts = !self.held.is_empty() || self.posts.len() > 0;
+        if !has_posts || matches!(self.wire, Wire::Ended) {
+            return;
+        }
+        // Others read what was posted.
+        if let Wire::Lane(lane) = &mut self.wire {
+            lane.end_waits_when(None);
+        }
+        if self.set_timeout(Some(LAST_POSTS_LIMIT)).is_ok() {
+            // Nobody is left to be told of a refusal; `Client::settle` tells.
+            let _ = self.settle();
+        }
+    }
+
     fn exchange<T>(
         &mut self,
         run: impl FnOnce(&mut Wire) -> Result<T, ClientError>,
@@ -485,21 +523,8 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Waits until the server has executed what was posted: a lane that is closed takes with it
-    /// what the server has not read.
     fn drop(&mut self) {
-        let has_posts = self.may_hold || self.posts.len() > 0;
-        if !has_posts || matches!(self.wire, Wire::Ended) {
-            return;
-        }
-        // Others read what was posted.
-        if let Wire::Lane(lane) = &mut self.wire {
-            lane.end_waits_when(None);
-        }
-        if self.set_timeout(Some(LAST_POSTS_LIMIT)).is_ok() {
-            // Nobody is left to be told of a refusal; `Client::settle` tells.
-            let _ = self.settle();
-        }
+        self.end();
     }
 }
 

@@ -2,18 +2,16 @@
 //! them for a moment: a value that is taken meanwhile costs it nothing, and the memory that it was
 //! written to, which is in the cache, is there for the next.
 //!
-//! The connection sends them before anything else that it sends. Where it sends nothing they are
-//! for somebody else, and a thread of the session has them stored after a millisecond or two.
+//! The connection sends them before anything else, but for requests for upload memory. Where it
+//! sends nothing they are for somebody else, and the thread of the session has it send them after a
+//! millisecond or two (`thread_connections.rs`).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::error::ClientError;
-use crate::late_tasks::{LateTask, LateTasks};
 use crate::posts::{Put, PutValue};
-use crate::shm_session::ShmSession;
 use crate::value_view::View;
 
 /// So many bytes are held at most: what is written in turn to more is not in the cache any more.
@@ -22,26 +20,17 @@ pub const HELD_BYTES_MAX: usize = 8 << 20;
 /// taking others. One that does neither from one time to the next has posted it for somebody else.
 const LOOKS_MAX: u32 = 4;
 
-/// What one connection holds.
+/// What one connection holds: not more values than `OwnTakes` remembers.
 pub struct HeldPosts {
-    state: Mutex<State>,
-    session: Weak<ShmSession>,
-    /// The client's count of posts whose replies its connections do not know.
-    count: Arc<AtomicUsize>,
-    tasks: Arc<LateTasks>,
-}
-
-#[derive(Default)]
-struct State {
     /// In their order.
     posts: VecDeque<HeldPost>,
     bytes: usize,
-    /// Whether the connection has posted or taken something since the thread looked last.
+    /// Whether the connection has posted or taken something since the latest look.
     is_used: bool,
-    /// Whether the thread has had some stored that the connection was not told of.
-    has_stored: bool,
-    /// Why the first has failed of those that the thread had stored; not told of yet.
-    failure: Option<ClientError>,
+    /// Whether there are some, for who does not wait for the connection.
+    are_there: Arc<AtomicBool>,
+    /// The client's count of posts whose replies its connections do not know.
+    count: Arc<AtomicUsize>,
 }
 
 struct HeldPost {
@@ -53,124 +42,83 @@ struct HeldPost {
 }
 
 impl HeldPosts {
-    /// Returns those of a new connection over a lane of `session`: none. `count` is the client's.
-    pub fn new(session: &Arc<ShmSession>, count: &Arc<AtomicUsize>) -> Arc<HeldPosts> {
-        let tasks = Arc::clone(session.late_tasks());
-        let held = HeldPosts {
-            state: Mutex::default(),
-            session: Arc::downgrade(session),
+    /// Returns those of a new connection: none. `count` is the client's.
+    pub fn new(count: &Arc<AtomicUsize>) -> HeldPosts {
+        HeldPosts {
+            posts: VecDeque::new(),
+            bytes: 0,
+            is_used: false,
+            are_there: Arc::default(),
             count: Arc::clone(count),
-            tasks,
-        };
-        let held = Arc::new(held);
-        let task: Weak<HeldPosts> = Arc::downgrade(&held);
-        held.tasks.add(task);
-        held
+        }
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.posts.is_empty()
+    }
+
+    /// Returns what tells whether there are some.
+    pub fn are_there(&self) -> &Arc<AtomicBool> {
+        &self.are_there
     }
 
     /// Holds `put`, which lives for `lifetime` if not without end; returns it where that is not to
     /// be.
-    pub fn hold(&self, put: Put, lifetime: Option<Duration>) -> Result<(), Put> {
-        let mut state = self.state();
-        let bytes = state.bytes.saturating_add(put.value.memory_bytes());
-        let is_there = state.posts.iter().any(|post| post.put.key == put.key);
+    pub fn hold(&mut self, put: Put, lifetime: Option<Duration>) -> Result<(), Put> {
+        let bytes = self.bytes.saturating_add(put.value.memory_bytes());
+        let is_there = self.posts.iter().any(|post| post.put.key == put.key);
+        // What becomes of it the server alone knows: it refuses it, or keeps a time to live.
+        let has_no_lifetime = lifetime == Some(Duration::ZERO);
         let may_be_held = match &put.value {
             PutValue::Upload(upload) => upload.may_be_held(),
             PutValue::Bytes(_) => true,
         };
-        if bytes > HELD_BYTES_MAX || is_there || !may_be_held {
+        if bytes > HELD_BYTES_MAX || is_there || has_no_lifetime || !may_be_held {
             return Err(put);
         }
         let end = lifetime.map(|lifetime| sys::clock::monotonic().saturating_add(lifetime));
-        state.bytes = bytes;
-        state.is_used = true;
-        state.posts.push_back(HeldPost { put, end, looks: 0 });
+        self.bytes = bytes;
+        self.is_used = true;
+        self.posts.push_back(HeldPost { put, end, looks: 0 });
         self.count.fetch_add(1, Ordering::Relaxed);
-        drop(state);
-        self.tasks.watch();
+        // SYNC POINT: watched or seen what is there. Pairs with the load by the thread.
+        self.are_there.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Returns whether some were stored since the last call: they were for somebody else.
-    pub fn has_stored(&self) -> bool {
-        std::mem::take(&mut self.state().has_stored)
-    }
-
-    /// Takes the value that is held for `key`; `None` where none is, or its time may have run out.
-    /// The server has never heard of it then.
-    ///
-    /// # Errors
-    /// What the server said of one that was stored meanwhile.
-    pub fn take(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
-        let mut state = self.state();
-        if let Some(failure) = state.failure.take() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            return Err(failure);
-        }
+    /// Takes what is held for `key`, if something is: its value, or `None` where its time may have
+    /// run out. The server has never heard of it then.
+    pub fn take(&mut self, key: &[u8]) -> Option<Option<View>> {
         // Mostly the latest, or the first of some that were posted together.
-        let place = match state.posts.back() {
-            Some(latest) if latest.put.key == key => Some(state.posts.len() - 1),
-            _ => state.posts.iter().position(|post| post.put.key == key),
+        let place = match self.posts.back()? {
+            latest if latest.put.key == key => self.posts.len() - 1,
+            _ => self.posts.iter().position(|post| post.put.key == key)?,
         };
-        let Some(post) = place.and_then(|place| state.posts.remove(place)) else {
-            return Ok(None);
-        };
-        state.bytes -= post.put.value.memory_bytes();
-        state.is_used = true;
-        drop(state);
+        let post = self.posts.remove(place)?;
+        self.bytes -= post.put.value.memory_bytes();
+        self.is_used = true;
+        self.are_there.store(!self.is_empty(), Ordering::Relaxed);
         self.count.fetch_sub(1, Ordering::Relaxed);
         let is_over = post.end.is_some_and(|end| sys::clock::monotonic() >= end);
-        let value = (!is_over).then_some(post.put.value);
-        Ok(value.map(|value| match value {
+        Some((!is_over).then(|| match post.put.value {
             PutValue::Bytes(bytes) => View::from(bytes),
             PutValue::Upload(upload) => View::uploaded(upload),
         }))
     }
 
-    /// Gives back all, in their order, for the connection to send; and why one has failed that was
-    /// stored meanwhile, which is counted as open.
-    pub fn release(&self) -> (impl Iterator<Item = Put> + use<>, Option<ClientError>) {
-        let mut state = self.state();
-        let (posts, failure) = (std::mem::take(&mut state.posts), state.failure.take());
-        state.bytes = 0;
+    /// Gives back all, in their order, for the connection to send.
+    pub fn release(&mut self) -> impl Iterator<Item = Put> + use<> {
+        let posts = std::mem::take(&mut self.posts);
+        self.bytes = 0;
+        self.are_there.store(false, Ordering::Relaxed);
         self.count.fetch_sub(posts.len(), Ordering::Relaxed);
-        (posts.into_iter().map(|post| post.put), failure)
+        posts.into_iter().map(|post| post.put)
     }
 
-    /// Has all stored over the connection of the session. Who holds `state` keeps the connection
-    /// from looking for them elsewhere meanwhile.
-    fn store(&self, state: &mut State) {
-        // Without it the connection has ended, or is about to send them by itself.
-        let Some(session) = self.session.upgrade() else { return };
-        (state.bytes, state.has_stored) = (0, true);
-        for post in state.posts.drain(..) {
-            match post.put.store(&session) {
-                // It counts until it is told of.
-                Err(error) if state.failure.is_none() => state.failure = Some(error),
-                Ok(()) | Err(_) => drop(self.count.fetch_sub(1, Ordering::Relaxed)),
-            }
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LateTask for HeldPosts {
-    fn look(&self) -> bool {
-        let mut state = self.state();
-        let Some(is_due) = state.look() else { return false };
-        if is_due {
-            self.store(&mut state);
-        }
-        true
-    }
-}
-
-impl State {
-    /// Returns whether the values are to be stored now; `None` where there are none.
-    fn look(&mut self) -> Option<bool> {
+    /// Looks at them for the thread of the session; returns whether they are to be sent now, and
+    /// `None` where there are none.
+    pub fn look(&mut self) -> Option<bool> {
         let looks_max = if std::mem::take(&mut self.is_used) { LOOKS_MAX } else { 1 };
         let is_due = self.posts.front()?.looks >= looks_max;
         self.posts.iter_mut().for_each(|post| post.looks += 1);
@@ -180,22 +128,16 @@ impl State {
 
 impl Drop for HeldPosts {
     fn drop(&mut self) {
-        let state = self.state();
-        let count = state.posts.len() + usize::from(state.failure.is_some());
-        self.count.fetch_sub(count, Ordering::Relaxed);
+        self.count.fetch_sub(self.posts.len(), Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sys::poll::Waker;
-
     use super::*;
 
-    /// Returns what a connection holds that has no session any more.
     fn held() -> HeldPosts {
-        let tasks = LateTasks::new(Waker::new().unwrap());
-        HeldPosts { state: Mutex::default(), session: Weak::new(), count: Arc::default(), tasks }
+        HeldPosts::new(&Arc::default())
     }
 
     fn put(key: &[u8], bytes: usize) -> Put {
@@ -203,58 +145,70 @@ mod tests {
         Put { key: key.to_vec(), value, words: Vec::new() }
     }
 
+    /// Returns how many there are, by each of the counts.
+    fn counts(held: &HeldPosts) -> (usize, usize, bool) {
+        let are_there = held.are_there.load(Ordering::Relaxed);
+        (held.bytes, held.count.load(Ordering::Relaxed), are_there)
+    }
+
     #[test]
     fn values_are_taken_in_any_order_and_once() {
-        let held = held();
+        let mut held = held();
         for key in [b"a", b"b", b"c"] {
             assert!(held.hold(put(key, 3), None).is_ok());
         }
         assert!(held.hold(put(b"b", 4), None).is_err(), "it is there already");
+        assert_eq!(counts(&held), (9, 3, true));
         for key in [b"b", b"c", b"a"] {
-            assert!(held.take(key).unwrap().is_some_and(|view| view.len() == 3));
-            assert!(held.take(key).unwrap().is_none());
+            assert!(held.take(key).flatten().is_some_and(|view| view.len() == 3));
+            assert!(held.take(key).is_none());
         }
-        assert_eq!((held.state().bytes, held.count.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!(counts(&held), (0, 0, false));
     }
 
     #[test]
     fn value_is_not_taken_once_its_time_may_have_run_out() {
-        for (lifetime, is_there) in [(0, false), (3600, true)] {
-            let held = held();
-            assert!(held.hold(put(b"a", 3), Some(Duration::from_secs(lifetime))).is_ok());
-            assert_eq!(held.take(b"a").unwrap().is_some(), is_there);
-            assert_eq!(held.count.load(Ordering::Relaxed), 0);
+        for (lifetime, is_there) in
+            [(Duration::from_nanos(1), false), (Duration::from_secs(3600), true)]
+        {
+            let mut held = held();
+            assert!(held.hold(put(b"a", 3), Some(lifetime)).is_ok());
+            assert_eq!(held.take(b"a").expect("it is held").is_some(), is_there);
+            assert_eq!(counts(&held), (0, 0, false));
         }
+        assert!(held().hold(put(b"a", 3), Some(Duration::ZERO)).is_err());
     }
 
     #[test]
     fn no_more_is_held_than_fits_into_the_cache() {
-        let held = held();
+        let mut held = held();
         assert!(held.hold(put(b"a", HELD_BYTES_MAX - 10), None).is_ok());
         assert!(held.hold(put(b"b", 11), None).is_err());
         assert!(held.hold(put(b"b", 10), None).is_ok());
-        let keys: Vec<_> = held.release().0.map(|put| put.key).collect();
-        assert_eq!((keys, held.count.load(Ordering::Relaxed)), (vec![b"a".into(), b"b".into()], 0));
+        let keys: Vec<_> = held.release().map(|put| put.key).collect();
+        assert_eq!((keys, counts(&held)), (vec![b"a".into(), b"b".into()], (0, 0, false)));
         assert!(held.hold(put(b"a", HELD_BYTES_MAX), None).is_ok());
+        let count = Arc::clone(&held.count);
         drop(held);
+        assert_eq!(count.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn thread_leaves_values_to_a_connection_that_goes_on() {
-        // How often the thread looks at one until it has it stored.
+        // How often the thread looks at one until it is to be sent.
         let looks = |goes_on: bool| {
-            let held = held();
+            let mut held = held();
             assert!(held.hold(put(b"a", 3), None).is_ok());
-            let is_stored = |_: &u32| {
+            let is_due = |_: &u32| {
                 if goes_on {
                     assert!(held.hold(put(b"b", 3), None).is_ok());
-                    assert!(held.take(b"b").unwrap().is_some());
+                    assert!(held.take(b"b").is_some());
                 }
-                held.state().look().expect("it is there")
+                held.look().expect("it is there")
             };
-            (1..10).find(is_stored)
+            (1..10).find(is_due)
         };
         assert_eq!((looks(false), looks(true)), (Some(2), Some(1 + LOOKS_MAX)));
-        assert!(!held().look());
+        assert!(held().look().is_none());
     }
 }

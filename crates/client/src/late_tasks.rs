@@ -6,7 +6,7 @@
 //! client some 8 us where both share a processor, as the server runs then. Who takes one value
 //! after the other would pay that for each deletion, which nobody waits for.
 //!
-//! And values that a connection holds back (`held_posts.rs`).
+//! And connections that hold values back (`held_posts.rs`), which send them then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

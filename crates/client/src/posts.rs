@@ -16,7 +16,6 @@ use crate::answers::{accepted, is_set};
 use crate::error::ClientError;
 use crate::options::set_request;
 use crate::session_uploads::Mode;
-use crate::shm_session::ShmSession;
 use crate::upload_buffers::{Storing, Upload};
 
 /// The posts of one connection.
@@ -79,9 +78,9 @@ impl Posts {
         self.open.len()
     }
 
-    /// Returns whether one that is not answered yet changes `key`.
-    pub fn change(&self, key: &[u8]) -> bool {
-        self.open.iter().any(|post| post.content.key() == key)
+    /// Returns the latest of those that are not answered yet that changes `key`.
+    pub fn change(&self, key: &[u8]) -> Option<&Content> {
+        self.open.iter().rev().map(|post| &post.content).find(|content| content.key() == key)
     }
 
     /// Adds one that was sent, whose requests have so many replies.
@@ -193,15 +192,6 @@ impl Put {
             }
         }
     }
-
-    /// Has it stored over the connection of `session`.
-    ///
-    /// # Errors
-    /// When that fails, or the server refuses it.
-    pub fn store(self, session: &ShmSession) -> Result<(), ClientError> {
-        let (content, replies) = self.send(|requests| Ok(session.ask(requests)?))?;
-        content.finish(replies)
-    }
 }
 
 impl PutValue {
@@ -239,14 +229,14 @@ mod tests {
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (3, 3));
         posts.answer(Reply::Error(b"OOM no memory".to_vec()));
         posts.answer(Reply::Error(b"ERR other".to_vec()));
-        assert!(posts.change(b"a"), "it is being deleted");
-        assert!(!posts.change(b"b"), "it was answered");
+        assert!(matches!(posts.change(b"a"), Some(Content::Deletion { .. })));
+        assert!(posts.change(b"b").is_none(), "it was answered");
         posts.answer(Reply::Integer(0));
         assert_eq!((posts.len(), count.load(Ordering::Relaxed)), (0, 1), "one is not told of");
         let told = posts.check().expect_err("the first was refused");
         assert_eq!(count.load(Ordering::Relaxed), 0);
         assert_eq!(told.code(), Some("OOM"));
-        assert!(posts.check().is_ok() && !posts.change(b"a"));
+        assert!(posts.check().is_ok() && posts.change(b"a").is_none());
         posts.add(value(b"a"), 1);
         drop(posts);
         assert_eq!(count.load(Ordering::Relaxed), 0, "who is gone has nothing open");

@@ -35,8 +35,8 @@ const LANE_SESSIONS_MAX: u32 = 2;
 pub struct ServerMemory {
     pub address: Address,
     pub timeout: Option<Duration>,
-    /// How many requests the client's connections have posted and have no replies to, or have to
-    /// tell of that they failed.
+    /// How many posts the client's connections hold back, have no replies to, or have to tell of
+    /// that they failed.
     pub post_count: Arc<AtomicUsize>,
     /// Whether the client was closed: what waits for the server looks at it now and then.
     pub is_closed: Arc<AtomicBool>,

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(feature = "tokio")]
 use resp::Value as Reply;
 use ring::lane::LaneShape;
 use sys::poll::{Events, Interest, Poller, Waker};
 
 use crate::address::Address;
 use crate::attached::Attached;
-use crate::connection::{greeting, selecting};
+use crate::connection::greeting;
 use crate::control_connection::{ControlConnection, SharedControl};
 use crate::error::{AttachError, ClientError};
 use crate::key_wait::limit;
@@ -57,10 +58,6 @@ impl ShmSession {
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             control.ask(&words)?;
-        }
-        if let Some(words) = selecting(address) {
-            // Values that a lane has held back are stored over it.
-            control.ask(&[&words[0], &words[1]])?;
         }
         let (socket, is_over) = (control.socket()?, Arc::clone(&control.has_failed));
         let control = SharedControl::new(control);
@@ -120,6 +117,7 @@ impl ShmSession {
     ///
     /// # Errors
     /// When the server does not answer.
+    #[cfg(feature = "tokio")]
     pub fn ask(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
         let mut control = self.control.lock();
         let replies = requests.iter().map(|request| match control.ask(request) {
