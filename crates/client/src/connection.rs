@@ -30,8 +30,8 @@ use crate::value_view::View;
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
 /// does not read, and neither side waits for the other for ever.
 const SENT_BYTES_MAX: usize = 64 * 1024;
-/// Posts whose replies have not been read. One more is not sent before some are there; what was held
-/// back comes on top.
+/// Posts whose replies have not been read. One more is not sent before some are there; what was
+/// held back comes on top.
 const POSTS_MAX: usize = 256;
 /// How long a connection that is closed waits for the replies to its posts.
 const LAST_POSTS_LIMIT: Duration = Duration::from_secs(10);
@@ -401,7 +401,11 @@ impl Connection {
 
     #[cold]
     fn send_held(&mut self) -> Result<(), ClientError> {
-        self.held.release().try_for_each(|put| self.send_put(put))
+        let mut puts = self.held.release();
+        let count = puts.len();
+        let sent = puts.try_for_each(|put| self.send_put(put));
+        self.held.forget(count);
+        sent
     }
 
     /// Posts `put`.

@@ -107,13 +107,19 @@ impl HeldPosts {
         }))
     }
 
-    /// Gives back all, in their order, for the connection to send.
-    pub fn release(&mut self) -> impl Iterator<Item = Put> + use<> {
+    /// Gives back all, in their order, for the connection to send. They count as open until
+    /// [`HeldPosts::forget`]: where the thread of the session sends them, that of the connection
+    /// looks at the count without waiting for it.
+    pub fn release(&mut self) -> impl ExactSizeIterator<Item = Put> + use<> {
         let posts = std::mem::take(&mut self.posts);
         self.bytes = 0;
         self.are_there.store(false, Ordering::Relaxed);
-        self.count.fetch_sub(posts.len(), Ordering::Relaxed);
         posts.into_iter().map(|post| post.put)
+    }
+
+    /// Counts `count` less, which were released and are sent by now.
+    pub fn forget(&self, count: usize) {
+        self.count.fetch_sub(count, Ordering::Relaxed);
     }
 
     /// Looks at them for the thread of the session; returns whether they are to be sent now, and
@@ -186,7 +192,9 @@ mod tests {
         assert!(held.hold(put(b"b", 11), None).is_err());
         assert!(held.hold(put(b"b", 10), None).is_ok());
         let keys: Vec<_> = held.release().map(|put| put.key).collect();
-        assert_eq!((keys, counts(&held)), (vec![b"a".into(), b"b".into()], (0, 0, false)));
+        assert_eq!((keys, counts(&held)), (vec![b"a".into(), b"b".into()], (0, 2, false)));
+        held.forget(2);
+        assert_eq!(counts(&held), (0, 0, false));
         assert!(held.hold(put(b"a", HELD_BYTES_MAX), None).is_ok());
         let count = Arc::clone(&held.count);
         drop(held);
