@@ -98,6 +98,84 @@ fn what_redis_saves_is_loaded_and_what_is_saved_redis_loads() {
     }
 }
 
+/// Stores a stream with groups, in which entries are pending with several consumers, and another
+/// that has none but those.
+fn fill_groups(client: &mut Connection) {
+    const ENTRIES: usize = 4_000;
+    for number in 1..=ENTRIES {
+        let id = format!("{number}-7");
+        client.ask(&request(&["XADD", "stream", &id, "field", &id]));
+    }
+    for (group, consumers) in [("group", 3), ("many consumers", 700), ("nothing read", 0)] {
+        client.ask(&request(&["XGROUP", "CREATE", "stream", group, "0"]));
+        for number in 0..consumers {
+            let (name, count) = (format!("consumer {number}"), (1 + number % 9).to_string());
+            let count = if consumers == 3 { "1100" } else { &count };
+            let read =
+                ["XREADGROUP", "GROUP", group, &name, "COUNT", count, "STREAMS", "stream", ">"];
+            assert!(matches!(client.ask(&request(&read)).value, Value::Array(_)));
+        }
+        for number in (1..ENTRIES).step_by(5) {
+            let id = format!("{number}-7");
+            client.ask(&request(&["XACK", "stream", group, &id]));
+            let id = format!("{}-7", number + 1);
+            client.ask(&request(&["XCLAIM", "stream", group, "who claims", "0", &id, "JUSTID"]));
+        }
+    }
+    client.call("COPY stream emptied");
+    // What is pending stays so.
+    client.call("XTRIM emptied MAXLEN 0");
+}
+
+/// Returns what `client` says of the groups of a stream, but for what depends on the time of the
+/// question, and on how a server stores a stream.
+fn told_of_groups(client: &mut Connection, key: &str) -> Vec<Value> {
+    let mut told = Vec::new();
+    for group in ["group", "many consumers", "nothing read"] {
+        told.push(client.ask(&request(&["XPENDING", key, group])).value);
+        told.push(client.ask(&request(&["XINFO", "CONSUMERS", key, group])).value);
+    }
+    told.push(client.ask(&request(&["XINFO", "GROUPS", key])).value);
+    told.push(client.ask(&request(&["XINFO", "STREAM", key, "FULL", "COUNT", "0"])).value);
+    told.iter_mut().for_each(forget_what_differs);
+    told
+}
+
+fn forget_what_differs(value: &mut Value) {
+    const FORGOTTEN: [&[u8]; 5] =
+        [b"idle", b"inactive", b"active-time", b"radix-tree-keys", b"radix-tree-nodes"];
+    let Value::Array(items) = value else { return };
+    let is_name = |item: &Value| matches!(item, Value::Bulk(text) if FORGOTTEN.contains(&&**text));
+    while let Some(at) = items.iter().position(is_name) {
+        items.drain(at..at + 2);
+    }
+    items.iter_mut().for_each(forget_what_differs);
+}
+
+#[test]
+fn groups_that_are_saved_in_pieces_redis_loads_as_they_were() {
+    let folder = TempFolder::new();
+    let mut server = launch(Kind::Forebay, &folder).option("rdb-export-version", "10").start();
+    let mut client = server.tcp();
+    fill_groups(&mut client);
+    let expected = ["stream", "emptied"].map(|key| told_of_groups(&mut client, key));
+    let pending = client.call("XPENDING stream group");
+    assert!(matches!(&pending, Value::Array(it) if it[0] == Value::Integer(2_640)), "{pending:?}");
+    let digest = client.call("DEBUG DIGEST");
+    client.call("BGSAVE");
+    poll_until("the file", || client.info("rdb_bgsave_in_progress") == 0);
+    drop(client);
+    server.signal("KILL");
+    server.wait();
+    for kind in [Kind::Redis, Kind::Forebay] {
+        let server = launch(kind, &folder).start();
+        let mut client = server.tcp();
+        let told = ["stream", "emptied"].map(|key| told_of_groups(&mut client, key));
+        assert_eq!(told, expected);
+        assert_eq!(client.call("DEBUG DIGEST"), digest);
+    }
+}
+
 #[test]
 fn keys_that_have_expired_are_not_loaded() {
     let folder = TempFolder::new();

@@ -62,9 +62,11 @@ pub use set::{Lookups, Set, SetMember, SetView};
 pub use sorted_set::{Direction, MemberAt, ScoreRanges, SortedSet, SortedSetView};
 pub use stream::{
     Consumer, ConsumerIndex, Entries, Group, IdText, Log, LogCounters, Pending, Producers,
-    References, Removal, Stream, StreamId, TooLarge, Trim, TrimBounds,
+    References, Removal, Stream, StreamId, StreamPart, TooLarge, Trim, TrimBounds,
 };
-pub use walk::{KeptGrowth, Walk, WalkKind, time_of_part, walk_parts};
+pub use walk::{
+    Freed, Growth, KeptBytes, KeptGrowth, Walk, WalkKind, WalkStep, time_of_part, walk_parts,
+};
 
 /// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.
 pub const ELEMENT_BYTES_MAX: usize = 1 << 30;

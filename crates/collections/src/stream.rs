@@ -2,26 +2,32 @@
 //!
 //! `stream/id.rs` is the identity of an entry, `stream/log.rs` the entries, `stream/node.rs` one
 //! listpack of them, `stream/group.rs` a group, `stream/id_map.rs` the order of nodes and of
-//! entries that are pending, `stream/removal.rs` how entries go to which groups may refer, and
-//! `stream/producers.rs` what those who add entries sent before.
+//! entries that are pending, `stream/removal.rs` how entries go to which groups may refer,
+//! `stream/producers.rs` what those who add entries sent before, and `stream/walk.rs` a walk
+//! through all but that, whose parts are in `stream/parts.rs`.
 
 mod group;
 mod id;
 mod id_map;
 mod log;
 mod node;
+mod parts;
 mod producers;
 mod removal;
+mod walk;
 
 use std::collections::BTreeMap;
 
 pub use group::{Consumer, ConsumerIndex, Group, Pending};
 pub use id::{IdText, StreamId};
 pub use log::{Entries, Log, LogCounters, TooLarge, Trim, TrimBounds};
+pub use parts::StreamPart;
 pub use producers::Producers;
 pub use removal::{References, Removal};
 
 use crate::heap_bytes;
+use crate::walk::WalkPlace;
+use walk::StreamWalk;
 
 /// The most that entries and deliveries are counted to: what a signed number can say.
 const COUNT_MAX: u64 = i64::MAX as u64;
@@ -32,14 +38,18 @@ const PRODUCERS_BYTES: u64 = heap_bytes(size_of::<Producers>());
 #[derive(Clone, Default)]
 pub struct Stream(Box<Parts>);
 
+/// The groups by their names.
+type Groups = BTreeMap<Box<[u8]>, Box<Group>>;
+
 #[derive(Default)]
 struct Parts {
     log: Log,
-    groups: BTreeMap<Box<[u8]>, Box<Group>>,
+    groups: Groups,
     /// What the groups take.
     group_bytes: u64,
     /// None as long as no producer names its messages.
     producers: Option<Box<Producers>>,
+    walk: WalkPlace<StreamWalk>,
 }
 
 impl Clone for Parts {
@@ -47,7 +57,8 @@ impl Clone for Parts {
         let groups = self.groups.clone();
         let group_bytes = groups.iter().map(|(name, group)| bytes_of(name, group)).sum();
         let producers = self.producers.clone();
-        Parts { log: self.log.clone(), groups, group_bytes, producers }
+        let walk = WalkPlace::default();
+        Parts { log: self.log.clone(), groups, group_bytes, producers, walk }
     }
 }
 
@@ -126,13 +137,20 @@ impl Stream {
         }
         self.0.group_bytes += bytes_of(name, &group);
         self.0.groups.insert(name.into(), Box::new(group));
+        if let Some(walk) = &mut self.0.walk.0 {
+            walk.note_added(name);
+        }
         true
     }
 
     /// Removes a group; returns whether it was there.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
         let Some(group) = self.0.groups.remove(name) else { return false };
-        self.0.group_bytes -= bytes_of(name, &group);
+        let bytes = bytes_of(name, &group);
+        self.0.group_bytes -= bytes;
+        if let Some(walk) = &mut self.0.walk.0 {
+            walk.keep_removed(name, group, bytes);
+        }
         true
     }
 
@@ -143,8 +161,11 @@ impl Stream {
         name: &[u8],
         change: impl FnOnce(&Log, &mut Group) -> R,
     ) -> Option<R> {
-        let Parts { log, groups, group_bytes, .. } = &mut *self.0;
+        let Parts { log, groups, group_bytes, walk, .. } = &mut *self.0;
         let group = groups.get_mut(name)?;
+        if let Some(walk) = &mut walk.0 {
+            walk.before_change(name, group);
+        }
         let before = group.memory_bytes();
         let result = change(log, group);
         *group_bytes = *group_bytes - before + group.memory_bytes();

@@ -7,9 +7,9 @@
 //! left of it. Where a collection is stored may change: its walk leads through it all the same.
 //!
 //! Parts are bytes: those of each behind their number, 32 bits. A field of a hash comes before its
-//! value, a member of a sorted set before its score; a part of a list is a listpack; of a stream
-//! the identity that the entries of a listpack build on, 16 bytes, comes before that. What a stream
-//! has beside its entries, as groups, is none of the walk's.
+//! value, a member of a sorted set before its score; a part of a list is a listpack. Those of a
+//! stream are [`StreamPart`](crate::StreamPart)s: its listpacks, then its groups, which are gone
+//! through in pieces, too (`stream/walk.rs`).
 //!
 //! Where fields of a hash expire at the begin, the time of each comes before it, 8 bytes, or none
 //! where it has no time. A time that changes gives the bucket of its field, as a value does.
@@ -39,13 +39,43 @@ pub enum WalkKind {
     },
     /// Members, each with its score, in any order.
     SortedSet,
-    /// Identities, each with a listpack of entries, in order.
+    /// [`StreamPart`](crate::StreamPart)s: listpacks of entries, in order, then what else there is.
     Stream,
 }
 
-/// Told by how many bytes of memory what changes gave to a walk has grown; returns whether the walk
-/// wants more, or is given up.
-pub type KeptGrowth = Box<dyn Fn(u64) -> bool + Send + Sync>;
+/// By how many bytes of memory what is kept for a walk has grown.
+#[derive(Clone, Copy, Debug)]
+pub enum Growth {
+    /// Copies of what was about to change.
+    Copied(u64),
+    /// A part that was removed, and is kept as it was.
+    Left(u64),
+}
+
+/// Told how what is kept for a walk grows; returns whether the walk wants more, or is given up.
+pub type KeptGrowth = Box<dyn Fn(Growth) -> bool + Send + Sync>;
+
+/// What a walk needs no more, to be freed where no shard is locked.
+pub type Freed = Box<dyn Send>;
+
+/// What a step of a walk has done beside giving parts.
+pub struct WalkStep {
+    /// Whether there is no part left.
+    pub is_done: bool,
+    /// By how many bytes of memory less is kept, as [`Growth`] counted them.
+    pub released: KeptBytes,
+    /// What was kept and is needed no more.
+    pub freed: Vec<Freed>,
+}
+
+/// Bytes of memory of what is kept for a walk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeptBytes {
+    /// As [`Growth::Copied`] counts them.
+    pub copied: u64,
+    /// As [`Growth::Left`] counts them.
+    pub left: u64,
+}
 
 /// A walk. It does not borrow the collection, which may be changed between two steps.
 pub struct Walk {
@@ -72,6 +102,11 @@ pub(crate) struct Kept {
     pub packs: BTreeMap<u128, Vec<u8>>,
     /// The bytes of those.
     pack_bytes: usize,
+    /// What the collection keeps beside: copies, and parts that were removed.
+    beside: KeptBytes,
+    /// What it kept and the walk needs no more, and the bytes of that.
+    freed: Vec<Freed>,
+    released: KeptBytes,
     /// Nothing that the walk needs is left in the collection.
     pub is_whole: bool,
     /// Nobody wants the walk any more, and nothing more is kept for it.
@@ -147,7 +182,7 @@ impl Collection {
             Collection::Set(set) => set.walked(),
             Collection::Hash(hash) => hash.walked(),
             Collection::SortedSet(set) => set.walked(),
-            Collection::Stream(stream) => Some(stream.log_mut()),
+            Collection::Stream(stream) => Some(stream),
         }
     }
 }
@@ -182,10 +217,10 @@ impl Walk {
         self.memory_bytes
     }
 
-    /// Returns the bytes of memory of what changes gave to it, as `growth` was told of them.
-    pub fn kept_bytes(&self) -> u64 {
+    /// Returns the bytes of memory of what is kept for it, as `growth` was told of them.
+    pub fn kept_bytes(&self) -> KeptBytes {
         let kept = self.keeper.kept();
-        (kept.parts.capacity() + kept.pack_bytes) as u64
+        KeptBytes { copied: kept.part_bytes() + kept.beside.copied, ..kept.beside }
     }
 
     /// Returns whether it leads through `collection`, which is walked.
@@ -195,27 +230,33 @@ impl Walk {
     }
 
     /// Goes on through `collection`, which may be none once the walk [is whole](Walk::is_whole);
-    /// hands `give` some more parts and returns whether there is none left. Stops after a few
-    /// once `is_due`. A walk that is given up gives nothing and never ends.
+    /// hands `give` some more parts. Stops after a few once `is_due`. A walk that is given up gives
+    /// nothing and never ends.
     pub fn step(
         &mut self,
         collection: Option<&mut Collection>,
         is_due: &mut dyn FnMut() -> bool,
         give: &mut dyn FnMut(Vec<u8>),
-    ) -> bool {
-        if self.keeper.kept().is_given_up {
-            return false;
+    ) -> WalkStep {
+        let mut step =
+            WalkStep { is_done: false, released: KeptBytes::default(), freed: Vec::new() };
+        if self.keeper.is_given_up() {
+            return step;
         }
-        let mut out = Vec::new();
-        let is_done = if self.is_whole() {
+        let (before, mut out) = (self.keeper.kept().part_bytes(), Vec::new());
+        step.is_done = if self.is_whole() {
             self.keeper.kept().put_packs(is_due, &mut out)
         } else {
             let walked = collection.and_then(Collection::walked);
             walked.expect("what is not whole is in the collection").step(is_due, &mut out)
         };
-        let kept = std::mem::take(&mut self.keeper.kept().parts);
-        [kept, out].into_iter().filter(|parts| !parts.is_empty()).for_each(give);
-        is_done
+        let kept = &mut *self.keeper.kept();
+        let parts = std::mem::take(&mut kept.parts);
+        step.freed = std::mem::take(&mut kept.freed);
+        step.released = std::mem::take(&mut kept.released);
+        step.released.copied += before - kept.part_bytes();
+        [parts, out].into_iter().filter(|parts| !parts.is_empty()).for_each(give);
+        step
     }
 }
 
@@ -233,7 +274,7 @@ impl Keeper {
         let before = kept.parts.capacity();
         put(&mut kept.parts);
         let grown = kept.parts.capacity() - before;
-        kept.is_given_up = !(self.growth)(grown as u64);
+        kept.is_given_up = !(self.growth)(Growth::Copied(grown as u64));
     }
 
     /// Keeps the parts that `put` appends for each of some listpacks, by their numbers, but those
@@ -257,11 +298,41 @@ impl Keeper {
             }
         }
         let grown = kept.pack_bytes - before;
-        kept.is_given_up = !(self.growth)(grown as u64);
+        kept.is_given_up = !(self.growth)(Growth::Copied(grown as u64));
+    }
+
+    /// Returns whether nothing more is to be kept.
+    pub fn is_given_up(&self) -> bool {
+        self.kept().is_given_up
+    }
+
+    /// Notes that the collection keeps more in structures of its own.
+    pub fn note_kept(&self, growth: Growth) {
+        let mut kept = self.kept();
+        match growth {
+            Growth::Copied(bytes) => kept.beside.copied += bytes,
+            Growth::Left(bytes) => kept.beside.left += bytes,
+        }
+        kept.is_given_up |= !(self.growth)(growth);
+    }
+
+    /// Takes `gone`, which [`Keeper::note_kept`] was told took `bytes`, and the walk needs no more.
+    pub fn release(&self, bytes: KeptBytes, gone: Freed) {
+        let mut kept = self.kept();
+        kept.beside.copied -= bytes.copied;
+        kept.beside.left -= bytes.left;
+        kept.released.copied += bytes.copied;
+        kept.released.left += bytes.left;
+        kept.freed.push(gone);
     }
 }
 
 impl Kept {
+    /// Returns the bytes of memory of the parts that are kept.
+    fn part_bytes(&self) -> u64 {
+        (self.parts.capacity() + self.pack_bytes) as u64
+    }
+
     /// Takes the first listpack that is kept, with its number, where that is not above `last`.
     pub fn take_pack(&mut self, last: u128) -> Option<(u128, Vec<u8>)> {
         let first = self.packs.first_entry().filter(|first| *first.key() <= last)?;

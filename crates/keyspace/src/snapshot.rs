@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arena::layout::home_bucket;
 use arena::{Entry, HeldValue, ValueType};
 use base::{BucketWalk, DatabaseIndex, Lsn, ShardIndex, UnixMs};
-use collections::{Collection, Walk, WalkKind};
+use collections::{Collection, Freed, Growth, KeptBytes, Walk, WalkKind, WalkStep};
 use rdb::Version;
 use rdb::file::EntryEncoder;
 
@@ -90,7 +90,7 @@ pub struct SnapshotBatch {
     bytes: u64,
     shared: Arc<SnapshotState>,
     /// What was deleted and is not needed any more, to be freed where no shard is locked.
-    freed: Option<Collection>,
+    freed: Vec<Freed>,
 }
 
 /// Some of the entries of a database.
@@ -112,8 +112,6 @@ pub enum SnapshotContent {
     Begin(Vec<u8>),
     /// Parts of a value, for [`EntryEncoder::put_parts`].
     Parts(WalkKind, Vec<u8>),
-    /// What comes behind the last part of a value, as [`EntryEncoder::put_end`] makes it.
-    End(Vec<u8>),
 }
 
 /// An entry whose value is held where it lies.
@@ -167,8 +165,6 @@ struct LargeWalk {
     kind: WalkKind,
     /// The begin of its entry, until that is given.
     begin: Option<Vec<u8>>,
-    /// What comes behind its parts, as it was at the cut.
-    end: Vec<u8>,
     place: LargePlace,
     walk: Walk,
     /// The bytes that are charged for it, without those that changes gave and its own.
@@ -199,7 +195,6 @@ struct LargeEntry {
     handle: Handle,
     kind: WalkKind,
     begin: Vec<u8>,
-    end: Vec<u8>,
 }
 
 /// How far a snapshot is with one part of a database.
@@ -282,7 +277,7 @@ impl Snapshot<'_> {
     ) -> Result<Option<SnapshotBatch>, SnapshotEnd> {
         self.shared.check()?;
         let shared = Arc::clone(&self.shared);
-        let mut batch = SnapshotBatch { pieces: Vec::new(), bytes: 0, shared, freed: None };
+        let mut batch = SnapshotBatch { pieces: Vec::new(), bytes: 0, shared, freed: Vec::new() };
         let walked = *self.shared.walked();
         let was_everywhere = usize::from(self.position) == self.keyspace.shard_count();
         if let Some(index) = walked {
@@ -377,6 +372,23 @@ impl SnapshotState {
         has_room
     }
 
+    /// Notes that `bytes` more of what was deleted are kept for it; returns whether there was room:
+    /// what nobody gets back would have eviction go on until no key is left.
+    fn own(&self, bytes: u64) -> bool {
+        let before = self.owned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.account.charge(bytes);
+        let has_room = before <= self.options.queued_bytes_max;
+        if !has_room {
+            self.has_overflowed.store(true, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    fn disown(&self, bytes: u64) {
+        self.owned_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.discharge(bytes);
+    }
+
     fn discharge(&self, bytes: u64) {
         if bytes > 0 {
             self.account.discharge(bytes);
@@ -386,7 +398,7 @@ impl SnapshotState {
 
 impl Drop for SnapshotBatch {
     fn drop(&mut self) {
-        drop(self.freed.take());
+        self.freed.clear();
         self.shared.discharge(self.bytes);
     }
 }
@@ -467,9 +479,7 @@ impl ShardSnapshot {
         let mut begin = Vec::new();
         self.put_head(entry, published, &mut begin);
         self.encoder.begin_parts(entry.key(), entry.expiry(), (kind, count), &mut begin);
-        let mut end = Vec::new();
-        self.encoder.put_end(collection, &mut end);
-        Some(LargeEntry { handle, kind, begin, end })
+        Some(LargeEntry { handle, kind, begin })
     }
 
     /// Begins to go through the collection of `entry`; from now on it gives what changes.
@@ -480,10 +490,13 @@ impl ShardSnapshot {
         [database, database_now]: [DatabaseIndex; 2],
     ) {
         let shared = Arc::clone(&self.shared);
-        let growth = Box::new(move |bytes| shared.queue_parts(bytes));
-        let LargeEntry { handle, kind, begin, end } = entry;
+        let growth = Box::new(move |growth| match growth {
+            Growth::Copied(bytes) => shared.queue_parts(bytes),
+            Growth::Left(bytes) => shared.own(bytes),
+        });
+        let LargeEntry { handle, kind, begin } = entry;
         let walk = part.store.walkable(handle).begin_walk(growth);
-        let bytes = (begin.capacity() + end.capacity()) as u64 + walk.memory_bytes();
+        let bytes = begin.capacity() as u64 + walk.memory_bytes();
         self.shared.account.charge(bytes);
         self.shared.large_count.fetch_add(1, Ordering::Relaxed);
         let (shared, place) = (Arc::clone(&self.shared), LargePlace::Stored(handle));
@@ -494,7 +507,6 @@ impl ShardSnapshot {
             database_now,
             kind,
             begin,
-            end,
             place,
             walk,
             bytes,
@@ -503,25 +515,20 @@ impl ShardSnapshot {
     }
 
     /// Keeps `collection`, which was deleted, until it was gone through; returns it where this
-    /// snapshot has it already, and where it ends, as too much is kept: memory that nobody gets
-    /// back would have eviction go on until no key is left.
+    /// snapshot has it already, and where it ends, as too much is kept.
     fn adopt(&mut self, mut collection: Collection) -> Option<Collection> {
         if !collection.is_walked() {
             return Some(collection);
         }
         let position = self.large.iter().position(|large| large.walk.is_of(&mut collection));
         let Some(position) = position else { return Some(collection) };
-        let shared = &self.shared;
-        if shared.owned_bytes.load(Ordering::Relaxed) > shared.options.queued_bytes_max {
-            shared.has_overflowed.store(true, Ordering::Relaxed);
-        }
-        if shared.check().is_err() {
+        let bytes = collection.memory_bytes();
+        let has_room = self.shared.own(bytes);
+        if !has_room || self.shared.check().is_err() {
+            self.shared.disown(bytes);
             drop(self.large.remove(position));
             return Some(collection);
         }
-        let bytes = collection.memory_bytes();
-        shared.owned_bytes.fetch_add(bytes, Ordering::Relaxed);
-        shared.account.charge(bytes);
         let large = &mut self.large[position];
         large.owned_bytes = bytes;
         large.place = LargePlace::Owned(Box::new(collection));
@@ -633,28 +640,29 @@ impl LargeWalk {
             LargePlace::Owned(collection) => Some(&mut **collection),
             LargePlace::Stored(_) | LargePlace::Gone => stored,
         };
-        let (kind, kept) = (self.kind, self.walk.kept_bytes());
-        let mut bytes = 0;
-        let is_done = self.walk.step(collection, is_due, &mut |parts| {
-            bytes += parts.capacity() as u64;
-            let content = SnapshotContent::Parts(kind, parts);
-            batch.pieces.push(SnapshotPiece { database, content });
-        });
-        // What changes gave is in the batch now.
-        let given = kept - self.walk.kept_bytes();
-        self.shared.queued_bytes.fetch_sub(given, Ordering::Relaxed);
+        let (kind, mut bytes) = (self.kind, 0);
+        let WalkStep { is_done, released, freed } =
+            self.walk.step(collection, is_due, &mut |parts| {
+                bytes += parts.capacity() as u64;
+                let content = SnapshotContent::Parts(kind, parts);
+                batch.pieces.push(SnapshotPiece { database, content });
+            });
         self.shared.account.charge(bytes);
-        self.shared.discharge(given);
         batch.bytes += bytes;
+        // What was kept is in the batch now, or is freed with it.
+        self.shared.queued_bytes.fetch_sub(released.copied, Ordering::Relaxed);
+        self.shared.owned_bytes.fetch_sub(released.left, Ordering::Relaxed);
+        match freed.is_empty() {
+            true => self.shared.discharge(released.copied),
+            false => batch.bytes += released.copied + released.left,
+        }
+        batch.freed.extend(freed);
         if is_done {
-            let end = std::mem::take(&mut self.end);
-            if !end.is_empty() {
-                batch.pieces.push(SnapshotPiece { database, content: SnapshotContent::End(end) });
-            }
             let owned = std::mem::take(&mut self.owned_bytes);
             self.shared.owned_bytes.fetch_sub(owned, Ordering::Relaxed);
             batch.bytes += std::mem::take(&mut self.bytes) + owned;
-            batch.freed = self.take_owned();
+            let collection = self.take_owned();
+            batch.freed.extend(collection.map(|collection| Box::new(collection) as Freed));
         }
         is_done
     }
@@ -680,11 +688,11 @@ impl LargeWalk {
 
 impl Drop for LargeWalk {
     fn drop(&mut self) {
-        let kept = self.walk.kept_bytes();
+        let KeptBytes { copied, left } = self.walk.kept_bytes();
         self.shared.large_count.fetch_sub(1, Ordering::Relaxed);
-        self.shared.queued_bytes.fetch_sub(kept, Ordering::Relaxed);
-        self.shared.owned_bytes.fetch_sub(self.owned_bytes, Ordering::Relaxed);
-        self.shared.discharge(self.bytes + self.owned_bytes + kept);
+        self.shared.queued_bytes.fetch_sub(copied, Ordering::Relaxed);
+        self.shared.disown(self.owned_bytes + left);
+        self.shared.discharge(self.bytes + copied);
     }
 }
 
@@ -699,9 +707,9 @@ impl SnapshotPiece {
         match &self.content {
             SnapshotContent::Encoded(bytes) => bytes.capacity() as u64,
             SnapshotContent::Held(held) => (held.head.capacity() + held.key.capacity()) as u64,
-            SnapshotContent::Begin(bytes)
-            | SnapshotContent::Parts(_, bytes)
-            | SnapshotContent::End(bytes) => bytes.capacity() as u64,
+            SnapshotContent::Begin(bytes) | SnapshotContent::Parts(_, bytes) => {
+                bytes.capacity() as u64
+            }
         }
     }
 }

@@ -78,7 +78,7 @@ pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
 
 /// Returns a stream of entries of some of `parts`, of which about `kept` are left, with groups that
 /// have read some of them.
-fn stream(random: &mut Prng, parts: &[Vec<u8>], kept: usize) -> Stream {
+pub fn stream(random: &mut Prng, parts: &[Vec<u8>], kept: usize) -> Stream {
     let (mut stream, limits) = (Stream::default(), default_rules().limits);
     for (index, part) in (1..).zip(parts) {
         let fields = [b"field".as_slice(), part, part, b"value"];

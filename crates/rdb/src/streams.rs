@@ -19,6 +19,7 @@
 use base::UnixMs;
 use collections::{
     Collection, Consumer, ConsumerIndex, Group, Listpack, LogCounters, Pending, Stream, StreamId,
+    StreamPart,
 };
 
 use crate::kind;
@@ -58,23 +59,9 @@ pub(crate) fn put_stream(stream: &Stream, writer: &mut Writer<'_>) {
     writer.kind(kind);
     writer.length(log.node_count());
     for (key, pack) in log.nodes() {
-        writer.text(&key.to_bytes());
-        writer.text(pack.bytes());
+        put_node(key, pack.bytes(), writer);
     }
-    put_end(stream, writer);
-}
-
-/// Writes what comes behind the listpacks of `stream`.
-pub(crate) fn put_end(stream: &Stream, writer: &mut Writer<'_>) {
-    let kind = kind_in(writer.version);
-    let (log, counters) = (stream.log(), stream.log().counters());
-    writer.number(log.len());
-    put_id(counters.last_id, writer);
-    if kind != kind::STREAM_LISTPACKS {
-        put_id(counters.first_id, writer);
-        put_id(counters.max_deleted_id, writer);
-        writer.number(counters.entries_added);
-    }
+    put_counters(log.len(), log.counters(), kind, writer);
     writer.length(stream.group_count());
     for (name, group) in stream.groups() {
         writer.text(name);
@@ -82,16 +69,66 @@ pub(crate) fn put_end(stream: &Stream, writer: &mut Writer<'_>) {
     }
 }
 
-fn put_group(group: &Group, kind: u8, writer: &mut Writer<'_>) {
-    put_id(group.last_id(), writer);
-    if kind != kind::STREAM_LISTPACKS {
-        writer.number(group.entries_read().unwrap_or(UNKNOWN));
+/// Writes a part of a stream that a walk has given; the kind and the number of listpacks come
+/// before the first.
+pub(crate) fn put_part(part: StreamPart<'_>, writer: &mut Writer<'_>) {
+    let kind = kind_in(writer.version);
+    match part {
+        StreamPart::Node { key, pack } => put_node(key, pack, writer),
+        StreamPart::Counters { length, counters, group_count } => {
+            put_counters(length, counters, kind, writer);
+            writer.number(group_count);
+        }
+        StreamPart::Group { name, last_id, entries_read, pending_count } => {
+            writer.text(name);
+            put_position(last_id, entries_read, kind, writer);
+            writer.number(pending_count);
+        }
+        StreamPart::Pending { id, delivered_at, delivery_count } => {
+            put_pending(id, delivered_at, delivery_count, writer);
+        }
+        StreamPart::Consumers(count) => writer.number(count),
+        StreamPart::Consumer { name, seen_at, active_at, pending_count } => {
+            put_consumer_head(name, (seen_at, active_at), kind, writer);
+            writer.number(pending_count);
+        }
+        StreamPart::Owned(id) => writer.out.extend_from_slice(&id.to_bytes()),
     }
+}
+
+fn put_node(key: StreamId, pack: &[u8], writer: &mut Writer<'_>) {
+    writer.text(&key.to_bytes());
+    writer.text(pack);
+}
+
+fn put_counters(length: u64, counters: LogCounters, kind: u8, writer: &mut Writer<'_>) {
+    writer.number(length);
+    put_id(counters.last_id, writer);
+    if kind != kind::STREAM_LISTPACKS {
+        put_id(counters.first_id, writer);
+        put_id(counters.max_deleted_id, writer);
+        writer.number(counters.entries_added);
+    }
+}
+
+fn put_position(last_id: StreamId, entries_read: Option<u64>, kind: u8, writer: &mut Writer<'_>) {
+    put_id(last_id, writer);
+    if kind != kind::STREAM_LISTPACKS {
+        writer.number(entries_read.unwrap_or(UNKNOWN));
+    }
+}
+
+fn put_pending(id: StreamId, delivered_at: UnixMs, delivery_count: u64, writer: &mut Writer<'_>) {
+    writer.out.extend_from_slice(&id.to_bytes());
+    writer.out.extend_from_slice(&delivered_at.0.to_le_bytes());
+    writer.number(delivery_count);
+}
+
+fn put_group(group: &Group, kind: u8, writer: &mut Writer<'_>) {
+    put_position(group.last_id(), group.entries_read(), kind, writer);
     writer.length(group.pending_count());
     for (id, pending) in group.pending(StreamId::MIN) {
-        writer.out.extend_from_slice(&id.to_bytes());
-        writer.out.extend_from_slice(&pending.delivered_at.0.to_le_bytes());
-        writer.number(pending.delivery_count);
+        put_pending(id, pending.delivered_at, pending.delivery_count, writer);
     }
     let mut consumers = group.consumers().map(|(_, consumer)| consumer).peekable();
     let mut count = group.consumer_count();

@@ -366,15 +366,14 @@ fn put<W: Write>(
 ) -> io::Result<()> {
     for piece in &batch.pieces {
         match &piece.content {
-            SnapshotContent::Encoded(bytes) => writer.entries(piece.database, bytes)?,
+            SnapshotContent::Encoded(bytes) | SnapshotContent::Begin(bytes) => {
+                writer.entries(piece.database, bytes)?;
+            }
             SnapshotContent::Held(held) => {
                 let mut entry = held.head.clone();
                 let value = rdb::Stored::String(held.value.as_ref());
                 encoder.put(&held.key, held.expires_at, value, &mut entry);
                 writer.entries(piece.database, &entry)?;
-            }
-            SnapshotContent::Begin(bytes) | SnapshotContent::End(bytes) => {
-                writer.entries(piece.database, bytes)?;
             }
             SnapshotContent::Parts(kind, parts) => {
                 let mut encoded = Vec::new();

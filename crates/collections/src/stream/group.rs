@@ -1,4 +1,8 @@
 //! A group of consumers: how far it has read, and which entries are pending with whom.
+//!
+//! *Not here*: how a walk leads through one (`group/walk.rs`).
+
+mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +15,8 @@ use super::id_map::IdMap;
 use super::log::Log;
 use crate::chunked::Chunked;
 use crate::heap_bytes;
+use crate::walk::WalkPlace;
+use walk::GroupWalk;
 
 /// A bound of what a name takes in the tree of names.
 pub(super) const NAME_TREE_BYTES: u64 = 80;
@@ -32,6 +38,7 @@ pub struct Group {
     free: Chunked<ConsumerIndex>,
     /// What names and the entries that are pending with each consumer take.
     consumer_bytes: u64,
+    walk: WalkPlace<GroupWalk>,
 }
 
 /// Which consumer of its group one is, for as long as it is there.
@@ -101,6 +108,7 @@ impl Clone for Group {
             consumers: self.consumers.clone(),
             free: self.free.clone(),
             consumer_bytes: 0,
+            walk: WalkPlace::default(),
         };
         copy.consumer_bytes = copy.consumers().map(|(_, consumer)| bytes_of(consumer)).sum();
         copy
@@ -240,6 +248,9 @@ impl Group {
 
     /// Makes entry `id` pending so, with whomever it was before.
     pub fn set_pending(&mut self, id: StreamId, pending: Pending) {
+        if self.walk.0.is_some() {
+            self.keep_pending(id, pending.consumer);
+        }
         let former = match self.pending.get_mut(id) {
             Some(entry) => Some(std::mem::replace(entry, pending).consumer),
             None => {
@@ -261,6 +272,9 @@ impl Group {
 
     /// Ends that entry `id` is pending; returns whether it was.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
+        if self.walk.0.is_some() && self.pending.get(id).is_some() {
+            self.keep_pending(id, None);
+        }
         let Some(pending) = self.pending.remove(id) else { return false };
         self.leave(pending.consumer, id);
         true
@@ -307,6 +321,9 @@ impl Group {
     /// When there is none.
     #[inline]
     pub fn note_seen(&mut self, index: ConsumerIndex, now: UnixMs, is_active: bool) {
+        if self.walk.0.is_some() {
+            self.keep_consumer(index);
+        }
         let consumer = self.consumer_mut(index);
         consumer.seen_at = now;
         if is_active {
@@ -319,6 +336,9 @@ impl Group {
     /// # Panics
     /// When there is none.
     pub fn set_times(&mut self, index: ConsumerIndex, seen_at: UnixMs, active_at: Option<UnixMs>) {
+        if self.walk.0.is_some() {
+            self.keep_consumer(index);
+        }
         let consumer = self.consumer_mut(index);
         (consumer.seen_at, consumer.active_at) = (seen_at, active_at);
     }
@@ -329,6 +349,9 @@ impl Group {
     /// When there is one.
     pub fn add_consumer(&mut self, name: &[u8], now: UnixMs) -> ConsumerIndex {
         let name: Arc<[u8]> = name.into();
+        if let Some(walk) = &mut self.walk.0 {
+            walk.note_added(&name);
+        }
         let consumer = Consumer {
             name: name.clone(),
             seen_at: now,
@@ -356,6 +379,9 @@ impl Group {
     /// # Panics
     /// When there is none.
     pub fn remove_consumer(&mut self, index: ConsumerIndex) -> usize {
+        if self.walk.0.is_some() {
+            self.keep_all_of(index);
+        }
         let slot = self.consumers.get_mut(index.0 as usize);
         let consumer = slot.take().expect("an index is that of a consumer");
         for (id, ()) in consumer.pending.range(StreamId::MIN) {

@@ -6,13 +6,14 @@ use super::COUNT_MAX;
 use super::id::StreamId;
 use super::id_map::IdMap;
 use super::node::{self, Head, Master};
+use super::parts::StreamPart;
 use crate::compact_limits::Limits;
 use crate::element::Element;
 use crate::heap_bytes;
 use crate::listpack::{Listpack, element_bytes_max};
 use crate::listpack_view::{At, ListpackView};
 use crate::sorted_set::Direction;
-use crate::walk::{Keeper, WalkPlace, Walked, put_part};
+use crate::walk::{Keeper, WalkPlace, Walked};
 
 /// The most bytes of one node: what a listpack can have, and some.
 const NODE_BYTES_MAX: u64 = 1 << 30;
@@ -542,10 +543,9 @@ impl LogWalk {
     }
 }
 
-/// Appends the parts that the node of `key` is.
+/// Appends the node of `key` as a part.
 fn put_node((key, pack): (StreamId, &Listpack), out: &mut Vec<u8>) {
-    put_part(&key.to_bytes(), out);
-    put_part(pack.bytes(), out);
+    StreamPart::Node { key, pack: pack.bytes() }.put(out);
 }
 
 impl Walked for Log {

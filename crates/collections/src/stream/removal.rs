@@ -1,11 +1,11 @@
 //! How entries go to which groups may refer: what is pending of them may stay so, may end with
 //! them, or may hold them.
 
-use std::collections::BTreeMap;
-
 use super::log::{Choice, Log, Trim, TrimBounds};
-use super::{Group, Parts, Stream, StreamId};
+use super::walk::StreamWalk;
+use super::{Groups, Parts, Stream, StreamId};
 use crate::sorted_set::Direction;
+use crate::walk::WalkPlace;
 
 /// What the removal of an entry means to groups that have not done with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,6 @@ pub enum Removal {
     Referenced,
 }
 
-type Groups = BTreeMap<Box<[u8]>, Box<Group>>;
-
 impl Stream {
     /// Takes entry `id` out, if `references` allow it. Tells `ended` of each group in which that
     /// ends that it is pending: with [`References::Delete`] also where the entry itself is absent.
@@ -41,9 +39,9 @@ impl Stream {
         references: References,
         ended: &mut dyn FnMut(&[u8], StreamId),
     ) -> Removal {
-        let Parts { log, groups, group_bytes, .. } = &mut *self.0;
+        let Parts { log, groups, group_bytes, walk, .. } = &mut *self.0;
         if references == References::Delete {
-            end_pending(groups, group_bytes, id, ended);
+            end_pending((groups, walk), group_bytes, id, ended);
         }
         // An absent one costs no look at the groups, of which there may be many.
         if references == References::Acknowledged && log.contains(id) && is_referenced(groups, id) {
@@ -63,8 +61,9 @@ impl Stream {
         bounds: TrimBounds,
         ended: &mut dyn FnMut(&[u8], StreamId),
     ) -> u64 {
-        let Parts { log, groups, group_bytes, .. } = &mut *self.0;
-        log.trim(trim, bounds, Some(&mut |id| end_pending(groups, group_bytes, id, ended)))
+        let Parts { log, groups, group_bytes, walk, .. } = &mut *self.0;
+        let mut gone = |id| end_pending((groups, walk), group_bytes, id, ended);
+        log.trim(trim, bounds, Some(&mut gone))
     }
 
     /// Takes entries out as `trim` says that no group refers to, of the first `looks_max` entries.
@@ -159,7 +158,7 @@ fn is_referenced(groups: &Groups, id: StreamId) -> bool {
 
 /// Ends that entry `id` is pending in any of `groups`, which take `bytes`.
 fn end_pending(
-    groups: &mut Groups,
+    (groups, walk): (&mut Groups, &mut WalkPlace<StreamWalk>),
     bytes: &mut u64,
     id: StreamId,
     ended: &mut dyn FnMut(&[u8], StreamId),
@@ -167,6 +166,11 @@ fn end_pending(
     for (name, group) in groups {
         if group.pending_count() == 0 {
             continue;
+        }
+        if let Some(walk) = &mut walk.0
+            && group.pending_entry(id).is_some()
+        {
+            walk.before_change(name, group);
         }
         let before = group.memory_bytes();
         if group.acknowledge(id) {

@@ -1,14 +1,17 @@
 //! Logs and groups against models of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use base::UnixMs;
 use base::prng::Prng;
 
 use super::*;
+use crate::Collection;
 use crate::compact_limits::Limits;
 use crate::listpack::Listpack;
 use crate::sorted_set::Direction;
+use crate::walk::{Growth, KeptBytes, Walk, walk_parts};
 
 type Parts = Vec<Vec<u8>>;
 
@@ -599,4 +602,229 @@ fn one_entry_goes_as_the_references_to_it_allow() {
     // What is pending of an absent entry ends too.
     assert_eq!(remove(held, Delete), Removal::Absent);
     assert!(!ended.is_empty() && pending_ids(&stream).iter().all(|(_, ms)| *ms != held));
+}
+
+/// The names of consumers are among these. What is with nobody counts as that of one without name.
+const CONSUMERS: [&[u8]; 6] = [b"", b"a", b"b", b"bb", b"c", b"zoe"];
+
+/// A group, as a walk gives it.
+#[derive(Debug, Default, PartialEq)]
+struct WalkedGroup {
+    last_id: StreamId,
+    entries_read: Option<u64>,
+    pending: Vec<(StreamId, UnixMs, u64)>,
+    consumers: Vec<WalkedConsumer>,
+}
+
+#[derive(Debug, PartialEq)]
+struct WalkedConsumer {
+    name: Vec<u8>,
+    times: (UnixMs, Option<UnixMs>),
+    pending: BTreeSet<StreamId>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct WalkedStream {
+    nodes: Vec<(StreamId, Vec<u8>)>,
+    counters: LogCounters,
+    length: u64,
+    groups: Vec<(Vec<u8>, WalkedGroup)>,
+}
+
+impl WalkedStream {
+    /// Returns what a walk through `stream` is to give.
+    fn of(stream: &Stream) -> WalkedStream {
+        let nodes = stream.log().nodes().map(|(key, pack)| (key, pack.bytes().to_vec())).collect();
+        let groups = stream.groups().map(|(name, group)| (name.to_vec(), WalkedGroup::of(group)));
+        WalkedStream {
+            nodes,
+            counters: stream.log().counters(),
+            length: stream.log().len(),
+            groups: groups.collect(),
+        }
+    }
+
+    /// Adds `parts`, and checks that as many of each come as were said to.
+    fn add(&mut self, parts: &[u8], announced: &mut [u64; 4]) {
+        for part in walk_parts(parts) {
+            let group = self.groups.last_mut().map(|(_, group)| group);
+            match StreamPart::of(part) {
+                StreamPart::Node { key, pack } => self.nodes.push((key, pack.to_vec())),
+                StreamPart::Counters { length, counters, group_count } => {
+                    (self.length, self.counters, announced[0]) = (length, counters, group_count);
+                }
+                StreamPart::Group { name, last_id, entries_read, pending_count } => {
+                    assert_eq!(announced[1..], [0; 3], "the group before it is whole");
+                    announced[0] -= 1;
+                    announced[1] = pending_count;
+                    let group = WalkedGroup { last_id, entries_read, ..WalkedGroup::default() };
+                    self.groups.push((name.to_vec(), group));
+                }
+                StreamPart::Pending { id, delivered_at, delivery_count } => {
+                    announced[1] -= 1;
+                    group.unwrap().pending.push((id, delivered_at, delivery_count));
+                }
+                StreamPart::Consumers(count) => {
+                    assert_eq!(announced[1..], [0; 3], "all that is pending comes before");
+                    announced[2] = count;
+                }
+                StreamPart::Consumer { name, seen_at, active_at, pending_count } => {
+                    assert_eq!(announced[3], 0, "the consumer before it is whole");
+                    announced[2] -= 1;
+                    announced[3] = pending_count;
+                    let (name, times, pending) =
+                        (name.to_vec(), (seen_at, active_at), BTreeSet::new());
+                    group.unwrap().consumers.push(WalkedConsumer { name, times, pending });
+                }
+                StreamPart::Owned(id) => {
+                    announced[3] -= 1;
+                    let consumer = group.unwrap().consumers.last_mut().unwrap();
+                    assert!(consumer.pending.insert(id), "{id:?} comes once");
+                }
+            }
+        }
+    }
+}
+
+impl WalkedGroup {
+    fn of(group: &Group) -> WalkedGroup {
+        let pending = group.pending(StreamId::MIN);
+        let released = pending.filter(|(_, pending)| pending.consumer.is_none());
+        let released: BTreeSet<StreamId> = released.map(|(id, _)| id).collect();
+        let consumers = group.consumers().map(|(_, consumer)| WalkedConsumer {
+            name: consumer.name().to_vec(),
+            times: (consumer.seen_at, consumer.active_at),
+            pending: consumer.pending(StreamId::MIN).collect(),
+        });
+        let mut consumers: Vec<WalkedConsumer> = consumers.collect();
+        if !released.is_empty() {
+            if consumers.first().is_none_or(|first| !first.name.is_empty()) {
+                let (name, times, pending) = (Vec::new(), (UnixMs(0), None), BTreeSet::new());
+                consumers.insert(0, WalkedConsumer { name, times, pending });
+            }
+            consumers[0].pending.extend(released);
+        }
+        let pending = group.pending(StreamId::MIN);
+        let pending = pending.map(|(id, it)| (id, it.delivered_at, it.delivery_count)).collect();
+        let (last_id, entries_read) = (group.last_id(), group.entries_read());
+        WalkedGroup { last_id, entries_read, pending, consumers }
+    }
+}
+
+/// Makes a change of the groups of `stream`, or of what is pending in them, that is drawn from
+/// `random`.
+fn change_groups(stream: &mut Stream, random: &mut Prng) {
+    let name = random.pick(&[&b"g"[..], b"h", b"hh", b""]);
+    let now = UnixMs(random.below(1 << 40) as i64);
+    let id = StreamId::new(1 + random.below(300), 0);
+    match random.below(60) {
+        0 => _ = stream.remove_group(name),
+        1 => _ = stream.add_group(name, Group::new(id, Some(random.below(9)))),
+        2 => _ = stream.remove_entry(id, References::Delete, &mut |_, _| ()),
+        3 => {
+            let trim = Trim::Before(StreamId::new(random.below(60), 0));
+            stream.trim_with_pending(trim, TrimBounds::EXACT, &mut |_, _| ());
+        }
+        4 => {
+            let next = stream.log().last_id().next().unwrap();
+            stream.log_mut().add(next, &[b"f", b"v"], &limits(0, 8)).unwrap();
+        }
+        _ => {
+            _ = stream.change_group(name, |_, group| {
+                let consumer = random.pick(&CONSUMERS);
+                let found = group.find_consumer(consumer);
+                // Many at once, so that the same ones change again and again, too.
+                let ids = (0..1 + random.below(40)).map(|step| StreamId::new(id.ms + step, 0));
+                match (random.below(20), found) {
+                    (0, Some(index)) => _ = group.remove_consumer(index),
+                    (1, _) => group.set_position(id, Some(random.below(99))),
+                    (2, Some(index)) => group.note_seen(index, now, random.one_in(2)),
+                    (3, Some(index)) => group.set_times(index, now, None),
+                    (4..8, _) => ids.for_each(|id| _ = group.acknowledge(id)),
+                    (number, found) => {
+                        let index = found.unwrap_or_else(|| group.add_consumer(consumer, now));
+                        let (consumer, delivery_count) = (Some(index), 1 + random.below(9));
+                        let owner = consumer.filter(|_| number > 9);
+                        let pending =
+                            Pending { consumer: owner, delivered_at: now, delivery_count };
+                        ids.for_each(|id| group.set_pending(id, pending));
+                    }
+                }
+            })
+        }
+    }
+}
+
+/// Returns whether anything of `stream` keeps how it was.
+fn is_walked(stream: &Stream) -> bool {
+    stream.0.walk.0.is_some() || stream.groups().any(|(_, group)| group.is_walked())
+}
+
+/// Returns a walk through `collection` that is given up beyond `most` bytes, and by how many bytes
+/// what is kept for it has grown.
+fn begin_walk(collection: &mut Collection, most: u64) -> (Walk, Arc<Mutex<KeptBytes>>) {
+    let told = Arc::new(Mutex::new(KeptBytes::default()));
+    let teller = Arc::clone(&told);
+    let walk = collection.begin_walk(Box::new(move |growth| {
+        let mut told = teller.lock().unwrap();
+        match growth {
+            Growth::Copied(bytes) => told.copied += bytes,
+            Growth::Left(bytes) => told.left += bytes,
+        }
+        told.copied + told.left <= most
+    }));
+    (walk, told)
+}
+
+#[test]
+fn a_walk_gives_the_groups_of_its_begin_whatever_changes() {
+    for seed in 0..if cfg!(miri) { 2 } else { 400 } {
+        let mut random = Prng::new(seed);
+        let mut stream = Stream::default();
+        for ms in 1..100 {
+            let id = StreamId::new(ms, 0);
+            stream.log_mut().add(id, &[b"f", b"v"], &limits(0, 8)).unwrap();
+        }
+        (0..random.below(200)).for_each(|_| change_groups(&mut stream, &mut random));
+        let expected = WalkedStream::of(&stream);
+        let mut collection = Collection::Stream(stream);
+        // Some are given up, and some end early.
+        let most = if random.one_in(8) { random.below(9_000) } else { u64::MAX };
+        let mut steps_left = if random.one_in(8) { 1 + random.below(30) } else { u64::MAX };
+        let (mut walk, told) = begin_walk(&mut collection, most);
+        let (mut walked, mut announced) = (WalkedStream::default(), [0; 4]);
+        let mut released = KeptBytes::default();
+        let rate = random.below(9);
+        let is_whole = loop {
+            let (pieces, mut looks, mut count) = (1 + random.below(3), 0, 0);
+            let mut is_due = || {
+                looks += 1;
+                looks == pieces
+            };
+            let step = walk.step(Some(&mut collection), &mut is_due, &mut |parts| {
+                count += walk_parts(&parts).count();
+                walked.add(&parts, &mut announced);
+            });
+            assert!(count < 70 * pieces as usize, "{count} parts in one step");
+            released.copied += step.released.copied;
+            released.left += step.released.left;
+            let (kept, told) = (walk.kept_bytes(), *told.lock().unwrap());
+            assert_eq!(kept.copied + released.copied, told.copied, "seed {seed}");
+            assert_eq!(kept.left + released.left, told.left, "seed {seed}");
+            steps_left -= 1;
+            if step.is_done || told.copied + told.left > most || steps_left == 0 {
+                break step.is_done;
+            }
+            let Collection::Stream(stream) = &mut collection else { unreachable!() };
+            (0..random.below(rate + 1)).for_each(|_| change_groups(stream, &mut random));
+        };
+        if is_whole {
+            assert_eq!((walked, announced), (expected, [0; 4]), "seed {seed}");
+            assert_eq!(walk.kept_bytes().left, 0);
+        } else {
+            collection.end_walk();
+        }
+        let Collection::Stream(stream) = &collection else { unreachable!() };
+        assert!(!is_walked(stream));
+    }
 }

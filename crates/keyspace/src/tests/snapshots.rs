@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arena::Cost;
 use base::prng::Prng;
 use collections::{
-    Direction, End, Group, Hash, Limits, ListLimit, Place, Rules, Stream, StreamId, Trim,
-    TrimBounds, walk_parts,
+    Direction, End, Group, Hash, Limits, ListLimit, Pending, Place, References, Rules, Stream,
+    StreamId, Trim, TrimBounds, walk_parts,
 };
 use rdb::Version;
 use rdb::file::{EntryEncoder, FileForm, FileReader, FileWriter, Item};
@@ -43,7 +43,7 @@ impl File {
     fn add(&mut self, batch: &SnapshotBatch) {
         for piece in &batch.pieces {
             match &piece.content {
-                SnapshotContent::Encoded(bytes) => {
+                SnapshotContent::Encoded(bytes) | SnapshotContent::Begin(bytes) => {
                     self.writer.entries(piece.database, bytes).unwrap();
                 }
                 SnapshotContent::Held(held) => {
@@ -51,9 +51,6 @@ impl File {
                     let value = rdb::Stored::String(held.value.as_ref());
                     self.encoder.put(&held.key, held.expires_at, value, &mut bytes);
                     self.writer.entries(piece.database, &bytes).unwrap();
-                }
-                SnapshotContent::Begin(bytes) | SnapshotContent::End(bytes) => {
-                    self.writer.entries(piece.database, bytes).unwrap();
                 }
                 SnapshotContent::Parts(kind, parts) => {
                     let mut bytes = Vec::new();
@@ -254,7 +251,7 @@ fn change_large(keyspace: &Keyspace, random: &mut Prng) {
             (1, _) => drop(view.remove_elements(key, end, 3, texts[0].as_bytes())),
             (2, 6..26) => drop(view.add_members(key, words())),
             (2, _) => drop(view.remove_members(key, words())),
-            (4, change) => change_entries(view, key, (change, at), &texts),
+            (4, change) => change_entries(view, key, (change, at), random, &texts),
             (_, 6..26) => {
                 let pairs: Vec<_> = words().map(|word| (at as f64, word)).collect();
                 let rule = |_, score| Some(score);
@@ -318,39 +315,80 @@ fn change_entries(
     view: &mut WriteView<'_>,
     key: &Key<'_>,
     (change, at): (u64, usize),
+    random: &mut Prng,
     texts: &[String],
 ) {
     match change {
-        ..22 => change_stream(view, key, |stream, limits| {
+        ..16 => change_stream(view, key, |stream, limits| {
             for word in texts.iter().map(String::as_bytes) {
                 let id = stream.log().last_id().next().unwrap();
                 stream.log_mut().add(id, &[word, b"v"], limits).unwrap();
             }
         }),
-        22..26 => change_stream(view, key, |stream, _| {
+        16..19 => change_stream(view, key, |stream, _| {
             let ids: Vec<StreamId> = entries(stream).skip(at).step_by(3).take(3).collect();
             ids.into_iter().for_each(|id| assert!(stream.log_mut().remove(id)));
         }),
-        26..29 => change_stream(view, key, |stream, _| {
+        19..21 => change_stream(view, key, |stream, _| {
             let trim = Trim::ToLength(at as u64);
             stream.log_mut().trim(trim, TrimBounds::EXACT, None);
         }),
-        29..31 => change_stream(view, key, |stream, _| {
+        21..23 => change_stream(view, key, |stream, _| {
             let bounds = TrimBounds { is_approximate: true, limit: 0 };
             stream.log_mut().trim(Trim::ToLength(at as u64), bounds, None);
         }),
-        31..33 => change_stream(view, key, |stream, _| {
+        23..25 => change_stream(view, key, |stream, _| {
             stream.trim_acknowledged(Trim::ToLength(at as u64), 1_000, &mut |_| ());
         }),
-        33..35 => change_stream(view, key, |stream, _| {
+        25..27 => change_stream(view, key, |stream, _| {
             // Back to what is there: the next entries have identities that others had.
             let last = stream.log().last_entry().unwrap_or_default();
             stream.log_mut().set_last(last, None, None);
         }),
-        _ => change_stream(view, key, |stream, _| {
+        27 => change_stream(view, key, |stream, _| {
             let group = Group::new(stream.log().last_id(), None);
             stream.add_group(texts[0].as_bytes(), group);
         }),
+        _ => change_stream(view, key, |stream, _| change_groups(stream, random)),
+    }
+}
+
+/// Makes a change of what is pending in one of two groups of `stream` that is drawn from `random`,
+/// or of the group.
+fn change_groups(stream: &mut Stream, random: &mut Prng) {
+    let name = random.pick(&[&b"group"[..], b"a group"]);
+    let id = StreamId::new(0, 1 + random.below(700));
+    match random.below(40) {
+        0 => _ = stream.remove_group(name),
+        1..4 => _ = stream.add_group(name, Group::new(id, None)),
+        4 => {
+            let trim = Trim::Before(StreamId::new(0, random.below(50)));
+            stream.trim_with_pending(trim, TrimBounds::EXACT, &mut |_, _| ());
+        }
+        5 => _ = stream.remove_entry(id, References::Delete, &mut |_, _| ()),
+        _ => _ = stream.change_group(name, |_, group| change_pending(group, id, random)),
+    }
+}
+
+/// As [`change_groups`], of `group`; some changes are of entries from `first` on.
+fn change_pending(group: &mut Group, first: StreamId, random: &mut Prng) {
+    let consumer = random.pick(&[&b"ada"[..], b"bob", b"eve", b"zoe"]);
+    let found = group.find_consumer(consumer);
+    let ids = (0..1 + random.below(60)).map(|step| StreamId::new(0, first.sequence + step));
+    match (random.below(30), found) {
+        (0, Some(index)) => _ = group.remove_consumer(index),
+        (1, _) => group.set_position(first, Some(random.below(99))),
+        (2..10, _) => ids.for_each(|id| _ = group.acknowledge(id)),
+        (number, found) => {
+            let index = found.unwrap_or_else(|| group.add_consumer(consumer, NOW));
+            // What is with nobody was never delivered.
+            let (consumer, delivered_at) = match number {
+                10..13 => (None, UnixMs(0)),
+                _ => (Some(index), later(random.below(99) as i64)),
+            };
+            let pending = Pending { consumer, delivered_at, delivery_count: 1 + random.below(9) };
+            ids.for_each(|id| group.set_pending(id, pending));
+        }
     }
 }
 
@@ -424,6 +462,71 @@ fn large_collections_are_those_of_the_cut() {
             assert_eq!(keyspace.used_memory(), used, "seed {seed}: all was given back");
         }
     }
+}
+
+#[test]
+fn groups_are_those_of_the_cut() {
+    for seed in 0..60 {
+        let fixture = Fixture::with_segments(1 << 16, 4096);
+        let keyspace = &fixture.keyspace;
+        let mut random = Prng::new(seed);
+        fixture.write("stream", NOW, |view, key| {
+            change_stream(view, key, |stream, limits| {
+                for sequence in 1..700 {
+                    let id = StreamId::new(0, sequence);
+                    stream.log_mut().add(id, &[b"field", b"v"], limits).unwrap();
+                }
+                (0..random.below(400)).for_each(|_| change_groups(stream, &mut random));
+            });
+        });
+        let (expected, used) = (Access::free(keyspace).digest(), keyspace.used_memory());
+        let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+        let (mut file, rate) = (File::begin(), random.below(8));
+        take_rest(snapshot, &mut file, || {
+            for _ in 0..random.below(rate + 1) {
+                fixture.write("stream", NOW, |view, key| {
+                    change_stream(view, key, |stream, _| change_groups(stream, &mut random));
+                });
+            }
+        });
+        assert_eq!(file.digest(), expected, "seed {seed}");
+        if rate == 0 {
+            assert_eq!(keyspace.used_memory(), used, "seed {seed}: all was given back");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_is_removed_is_left_to_the_snapshot() {
+    let fixture = Fixture::with_segments(1 << 16, 4096);
+    let keyspace = &fixture.keyspace;
+    make_large(&fixture);
+    let (expected, before) = (Access::free(keyspace).digest(), keyspace.used_memory());
+    let remove = || {
+        fixture.write("groups", NOW, |view, key| {
+            change_stream(view, key, |stream, _| assert!(stream.remove_group(b"group")));
+        });
+    };
+    let mut snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+    remove();
+    let queued = snapshot.queued_bytes();
+    assert!((200_000..1_000_000).contains(&queued), "{queued} bytes of 4,000 entries");
+    assert!(keyspace.used_memory() >= before, "it is there for the snapshot");
+    let mut file = File::begin();
+    while let Some(batch) = snapshot.step(|| true).unwrap() {
+        file.add(&batch);
+    }
+    assert_eq!(snapshot.queued_bytes(), 0);
+    drop(snapshot);
+    assert!(keyspace.used_memory() < before - 200_000, "it is free");
+    assert_eq!(file.digest(), expected);
+    // One that ends early gives it back, too.
+    make_large(&fixture);
+    let before = keyspace.used_memory();
+    let snapshot = keyspace.begin_snapshot(OPTIONS, |last| last).unwrap();
+    remove();
+    drop(snapshot);
+    assert!(keyspace.used_memory() < before - 200_000, "it is free");
 }
 
 #[test]
@@ -501,8 +604,8 @@ fn values_of_every_type_are_in_a_snapshot_whatever_the_length_of_their_keys() {
     }
 }
 
-/// Makes a hash, one with fields that expire, a list, a set, a sorted set and a stream of some
-/// thousand parts each.
+/// Makes a hash, one with fields that expire, a list, a set, a sorted set, a stream, and one with
+/// entries that are pending, of some thousand parts each.
 fn make_large(fixture: &Fixture) {
     for number in 0..4_000 {
         let text = format!("a part of a collection, number {number}");
@@ -533,10 +636,22 @@ fn make_large(fixture: &Fixture) {
                 stream.log_mut().add(id, &[b"field", part], limits).unwrap();
             })
         });
+        fixture.write("groups", NOW, |view, key| {
+            change_stream(view, key, |stream, _| {
+                stream.add_group(b"group", Group::new(StreamId::MIN, None));
+                let name = [&b"ada"[..], b"bob", b"eve"][number as usize % 3];
+                stream.change_group(b"group", |_, group| {
+                    let found = group.find_consumer(name);
+                    let consumer = Some(found.unwrap_or_else(|| group.add_consumer(name, NOW)));
+                    let pending = Pending { consumer, delivered_at: NOW, delivery_count: 1 };
+                    group.set_pending(StreamId::new(number as u64, 0), pending);
+                });
+            })
+        });
     }
 }
 
-const LARGE: [&str; 6] = ["hash", "set", "list", "sorted set", "stream", "timed hash"];
+const LARGE: [&str; 7] = ["hash", "set", "list", "sorted set", "stream", "timed hash", "groups"];
 
 #[test]
 fn a_snapshot_that_ends_early_forgets_large_collections() {
@@ -595,6 +710,13 @@ fn what_changes_of_large_collections_give_is_bounded_and_counted() {
                     change_stream(view, key, |stream, _| {
                         let last = stream.log().last_entry().unwrap();
                         assert!(stream.log_mut().remove(last));
+                    });
+                    1
+                }
+                "groups" => {
+                    change_stream(view, key, |stream, _| {
+                        let id = StreamId::new(rest as u64, 0);
+                        stream.change_group(b"group", |_, group| assert!(group.acknowledge(id)));
                     });
                     1
                 }
@@ -860,6 +982,13 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
                 let (fields, always) = (std::iter::once(&part[..]), TimeCondition::Always);
                 view.set_field_times(key, later(9), always, fields).unwrap().unwrap().len()
             }
+            6 => {
+                change_stream(view, key, |stream, _| {
+                    let id = StreamId::new(7, 0);
+                    stream.change_group(b"group", |_, group| assert!(group.acknowledge(id)));
+                });
+                1
+            }
             _ => view.remove_scored(key, std::iter::once(&part[..])).unwrap(),
         });
         let given = snapshot.queued_bytes() - before;
@@ -876,7 +1005,6 @@ fn a_large_collection_is_held_for_a_few_parts_at_a_time() {
             let bytes = match &piece.content {
                 SnapshotContent::Encoded(bytes)
                 | SnapshotContent::Begin(bytes)
-                | SnapshotContent::End(bytes)
                 | SnapshotContent::Parts(_, bytes) => bytes.len(),
                 SnapshotContent::Held(_) => 0,
             };

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use base::{DatabaseIndex, UnixMs};
-use collections::{CollectionView, WalkKind, time_of_part, walk_parts};
+use collections::{StreamPart, WalkKind, time_of_part, walk_parts};
 use crc::{Digest, Table};
 
 use crate::encode::{Stored, put_field_time, put_value};
@@ -197,13 +197,15 @@ impl EntryEncoder {
         writer.length(count);
     }
 
-    /// Appends `parts` as a walk has given them, in whole fields, members and listpacks.
+    /// Appends `parts` as a walk has given them, in whole fields, members, listpacks and parts of
+    /// streams.
     pub fn put_parts(&mut self, kind: WalkKind, parts: &[u8], out: &mut Vec<u8>) {
         let mut writer = self.writer(None, out);
         let mut parts = walk_parts(parts);
         while let Some(part) = parts.next() {
             match kind {
-                WalkKind::Set | WalkKind::Hash | WalkKind::Stream => writer.text(part),
+                WalkKind::Set | WalkKind::Hash => writer.text(part),
+                WalkKind::Stream => streams::put_part(StreamPart::of(part), &mut writer),
                 WalkKind::List => {
                     writer.length(container::PACKED as usize);
                     writer.text(part);
@@ -218,14 +220,6 @@ impl EntryEncoder {
                     writer.out.extend_from_slice(parts.next().expect("a member has a score"));
                 }
             }
-        }
-    }
-
-    /// Appends what comes behind the parts of `collection` as it is now: of a stream all but its
-    /// entries, of other types nothing.
-    pub fn put_end(&mut self, collection: CollectionView<'_>, out: &mut Vec<u8>) {
-        if let CollectionView::Stream(stream) = collection {
-            streams::put_end(stream, &mut self.writer(None, out));
         }
     }
 

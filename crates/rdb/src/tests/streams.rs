@@ -4,6 +4,7 @@ use base::UnixMs;
 use collections::{Collection, Pending, Stream, StreamId};
 
 use super::*;
+use crate::file::EntryEncoder;
 
 /// DUMP of redis-server 7.0.15, without its footer: four entries, of which one is deleted, group
 /// `8`, which has read the last, and group `g` with `ada` and `bob`.
@@ -112,6 +113,42 @@ fn released_entries_are_written_as_pending_with_a_consumer_without_a_name() {
     let copy = stream(&written(&whole, 11)).unwrap();
     assert_eq!(released(&copy), (vec![1, 0], true, 3));
     assert_eq!(written(&copy, 11), written(&whole, 11));
+}
+
+#[test]
+fn a_stream_is_written_in_pieces_as_it_is_at_once() {
+    for seed in 0..200 {
+        let mut random = Prng::new(seed);
+        let parts: Vec<Vec<u8>> =
+            (0..1 + random.below(300)).map(|it| it.to_string().into()).collect();
+        let mut whole = samples::stream(&mut random, &parts, parts.len() / 2);
+        whole.change_group(b"g", |_, group| {
+            for (id, pending) in group.pending(StreamId::MIN).collect::<Vec<_>>() {
+                if random.one_in(4) {
+                    let delivered_at = UnixMs(0);
+                    group.set_pending(id, Pending { consumer: None, delivered_at, ..pending });
+                }
+            }
+        });
+        for version in [9, 10, 11].map(|number| Version::new(number).unwrap()) {
+            let mut encoder = EntryEncoder::new(version, random.one_in(2));
+            let (mut at_once, mut in_pieces) = (Vec::new(), Vec::new());
+            let mut collection = Collection::Stream(whole.clone());
+            let stored = Stored::Collection(collection.view());
+            encoder.put(b"key", None, stored, &mut at_once);
+            let form = collection.view().walk_form().unwrap();
+            encoder.begin_parts(b"key", None, form, &mut in_pieces);
+            let mut walk = collection.begin_walk(Box::new(|_| true));
+            let mut is_done = false;
+            while !is_done {
+                let step = walk.step(Some(&mut collection), &mut || true, &mut |parts| {
+                    encoder.put_parts(form.0, &parts, &mut in_pieces);
+                });
+                is_done = step.is_done;
+            }
+            assert_eq!(in_pieces, at_once, "seed {seed}");
+        }
+    }
 }
 
 #[test]
