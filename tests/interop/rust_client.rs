@@ -915,6 +915,33 @@ fn forked_child_is_refused_and_takes_nothing_from_its_parent() {
 }
 
 #[test]
+fn forked_child_waits_for_no_thread_that_sends_what_was_held_back() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let url = &urls(&server, "")[0];
+    let other = connect(url);
+    for value in [bytes(1, 100), bytes(2, 50_000)] {
+        let mut client = Some(connect(url));
+        let parent = client.as_ref().expect("it is connected");
+        take_own(parent, &value);
+        other.call(&[b"CLIENT", b"PAUSE", b"60000", b"WRITE"]).unwrap();
+        parent.post(b"key", value.clone(), &SetOptions::new()).unwrap();
+        // The thread of the session has it sent meanwhile, and nobody answers.
+        let_pass(Duration::from_millis(50));
+        let is_refused = sys::fork::run_in_child(|| {
+            let client = client.take().expect("it is the parent's");
+            let is_refused = matches!(client.get(b"key"), Err(ClientError::Forked))
+                && matches!(client.settle(), Err(ClientError::Forked));
+            drop(client);
+            is_refused
+        });
+        other.call(&[b"CLIENT", b"UNPAUSE"]).unwrap();
+        assert!(is_refused.unwrap());
+        let taken = client.expect("it is the parent's").take_once(b"key").unwrap();
+        assert!(taken.is_some_and(|it| *it == value[..]));
+    }
+}
+
+#[test]
 fn killed_session_is_made_anew_and_an_open_creation_fails_or_is_stored_whole() {
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
     for url in urls(&server, "?db=4") {

@@ -302,6 +302,34 @@ def test_open_joins_a_store_that_allows_fewer_clients_than_it_was_told(tmp_path)
             forebay.open(tmp_path, maxclients=10)
 
 
+_FORKED_WITH_HELD_VALUES = """
+import forebay, os, signal, sys, time
+db, other = forebay.connect(sys.argv[1]), forebay.connect(sys.argv[1])
+put = lambda: [db.put_auto(bytes(9000)) for _ in range(10)]
+for _ in range(9):
+    assert all(db.take(key) for key in put())
+other.call("CLIENT", "PAUSE", 60000, "WRITE")
+keys = put()
+# A thread of the client sends what nobody has taken, and waits for the server.
+time.sleep(0.05)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    sys.exit(7)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+other.call("CLIENT", "UNPAUSE")
+assert all(db.take(key) for key in keys)
+print(code)
+"""
+
+
+def test_child_that_was_forked_while_values_are_sent_ends():
+    with forebay.open() as db:
+        command = [sys.executable, "-c", _FORKED_WITH_HELD_VALUES, db.url]
+        output = subprocess.run(command, capture_output=True, text=True)
+    assert output.stdout == "7\n", output.stderr
+
+
 def test_server_ends_with_its_store_where_the_last_post_is_refused():
     db = forebay.open(maxmemory="64mb", maxmemory_policy="noeviction")
     db.call("CONFIG", "SET", "maxmemory", "1")

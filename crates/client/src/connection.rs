@@ -501,13 +501,13 @@ impl Connection {
     /// what the server has not read.
     pub fn end(&mut self) {
         let has_posts = !self.held.is_empty() || self.posts.len() > 0;
-        if !has_posts || matches!(self.wire, Wire::Ended) {
-            return;
-        }
+        // A forked child leaves them to its parent.
+        let lane = match &mut self.wire {
+            Wire::Lane(lane) if has_posts && lane.is_own() => lane,
+            Wire::Lane(_) | Wire::Socket(_) | Wire::Ended => return,
+        };
         // Others read what was posted.
-        if let Wire::Lane(lane) = &mut self.wire {
-            lane.end_waits_when(None);
-        }
+        lane.end_waits_when(None);
         if self.set_timeout(Some(LAST_POSTS_LIMIT)).is_ok() {
             // Nobody is left to be told of a refusal; `Client::settle` tells.
             let _ = self.settle();

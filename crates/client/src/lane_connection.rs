@@ -159,6 +159,11 @@ impl Lane {
         Uploads::open(&self.control, bytes)
     }
 
+    /// Returns false in a forked child: it is the parent's.
+    pub(crate) fn is_own(&self) -> bool {
+        self.generation.is_current()
+    }
+
     /// Returns the number of the lane's session, as CLIENT ID says.
     pub fn id(&self) -> u64 {
         self.id
@@ -560,8 +565,7 @@ impl fmt::Debug for Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        // In a forked child it is the parent's, who goes on with it.
-        if !self.generation.is_current() {
+        if !self.is_own() {
             return;
         }
         // Its connection may live on. Where it does not, the lane has ended with it.

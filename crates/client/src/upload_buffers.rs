@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arena::UploadError;
 use resp::Value as Reply;
 use ring::UploadBuffer;
+use sys::fork::Generation;
 
 use crate::error::AttachError;
 use crate::lane_connection::Lane;
@@ -65,6 +66,7 @@ impl Mode {
 /// The upload buffers of one session.
 pub struct UploadBuffers {
     state: Mutex<State>,
+    generation: Generation,
 }
 
 struct State {
@@ -234,6 +236,9 @@ impl Drop for Storing {
 /// Notes that `count` buffers of `bytes` were asked for, or written to and to be stored, and that
 /// nobody will be told what has become of them.
 fn lose(session: &ShmSession, bytes: usize, count: usize) {
+    if !session.upload_buffers().are_own() {
+        return;
+    }
     let mut state = session.upload_buffers().state();
     state.lost += count;
     state.lost_bytes = state.lost_bytes.saturating_add(count.saturating_mul(bytes));
@@ -259,6 +264,10 @@ impl DerefMut for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
+        if !self.session.upload_buffers().are_own() {
+            std::mem::forget(buffer);
+            return;
+        }
         let mut state = self.session.upload_buffers().state();
         state.spares.push(buffer);
         state.viewed -= usize::from(self.is_viewed);
@@ -268,7 +277,7 @@ impl Drop for Upload {
 impl UploadBuffers {
     /// Returns those of a session that has none.
     pub fn new() -> UploadBuffers {
-        UploadBuffers { state: Mutex::new(State::new()) }
+        UploadBuffers { state: Mutex::new(State::new()), generation: Generation::current() }
     }
 
     /// Returns a buffer of `length` bytes that `send` asks for, with some more if `count` is more
@@ -338,6 +347,11 @@ impl UploadBuffers {
             requests.send(&mut send)?;
         }
         Ok(count > 0)
+    }
+
+    /// Returns false in a forked child: they are the parent's, whose threads may have held a lock.
+    fn are_own(&self) -> bool {
+        self.generation.is_current()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arena::reader::{KeptView, Target};
 use ring::Mapped;
-use sys::fork::Generation;
 use sys::memfd_segments::private_copy::PrivateCopy;
 
 use crate::error::check_process;
@@ -31,23 +30,16 @@ pub struct View(Bytes);
 enum Bytes {
     Inline { length: u8, bytes: [u8; INLINE_BYTES_MAX] },
     Owned(Vec<u8>),
-    Uploaded(Uploaded),
+    // Memory that this process has written, of which the server knows no value: it is there for
+    // the next once nobody looks at it.
+    Uploaded(Upload),
     // In this order: the pin is taken back before the session ends.
     Pinned { view: KeptView<Mapped>, session: Arc<ShmSession> },
 }
 
-/// Memory that this process has written, of which the server knows no value: it is there for the
-/// next once nobody looks at it.
-struct Uploaded {
-    /// Absent only while it is dropped.
-    upload: Option<Upload>,
-    generation: Generation,
-}
-
 impl View {
     pub(crate) fn uploaded(upload: Upload) -> View {
-        let (upload, generation) = (Some(upload.viewed()), Generation::current());
-        View(Bytes::Uploaded(Uploaded { upload, generation }))
+        View(Bytes::Uploaded(upload.viewed()))
     }
 
     pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<ShmSession>) -> View {
@@ -101,21 +93,6 @@ impl View {
     }
 }
 
-impl Uploaded {
-    fn bytes(&self) -> &[u8] {
-        self.upload.as_ref().expect("it is there until this is dropped")
-    }
-}
-
-impl Drop for Uploaded {
-    fn drop(&mut self) {
-        // In a forked child it is the parent's, whose threads may have held a lock that it takes.
-        if !self.generation.is_current() {
-            std::mem::forget(self.upload.take());
-        }
-    }
-}
-
 impl Default for View {
     /// Returns a view of no bytes.
     #[inline]
@@ -153,7 +130,7 @@ impl Deref for View {
             Bytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
             Bytes::Owned(bytes) => bytes,
             Bytes::Pinned { view, .. } => view,
-            Bytes::Uploaded(uploaded) => uploaded.bytes(),
+            Bytes::Uploaded(upload) => upload,
         }
     }
 }
