@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use base::prng::Prng;
 use client::{Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
 use harness::{
-    Kind, Launch, Server, TempFolder, bytes, command, forebay, free_port, kernel, let_pass,
+    Kind, Launch, Server, TempFolder, bytes, command, forebay, free_port, kernel, let_pass, poll,
     poll_until, request, run, words,
 };
 use sys::allocations;
@@ -612,6 +612,49 @@ fn lifetime_that_only_the_server_knows_is_its_to_tell() {
         client.post(b"key", value.clone(), &none).unwrap();
         assert_eq!(client.take_once(b"key").expect_err("it is refused").code(), Some("ERR"));
     }
+}
+
+#[test]
+fn refusal_of_a_value_that_was_held_back_is_told_by_the_next_post() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    take_own(&client, b"value");
+    client.call(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
+    let refusals = server.info("total_error_replies");
+    let post = |key: &[u8]| client.post(key, bytes(1, 100), &SetOptions::new());
+    post(b"refused").unwrap();
+    poll_until("the refusal", || server.info("total_error_replies") > refusals);
+    assert_eq!(post(b"next").expect_err("the one before was refused").code(), Some("OOM"));
+    client.settle().expect("it is told of once");
+    assert!(!client.exists(b"next").unwrap(), "a call that fails posts nothing");
+}
+
+#[test]
+fn values_that_were_held_back_outlive_a_silence_of_the_server() {
+    // More bytes than find room in a lane.
+    const COUNT: u8 = 60;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let url = &urls(&server, "")[0];
+    let other = connect(url);
+    let post = |client: &Client| {
+        let post = |key| client.post(&[key], bytes(1, 4000), &SetOptions::new());
+        (0..COUNT).all(|key| post(key).is_ok())
+    };
+    let client = poll("values to be held back", || {
+        let client = Client::connect_within(url, Duration::from_millis(500)).unwrap();
+        for _ in 0..3 {
+            assert!(post(&client));
+            assert!((0..COUNT).all(|key| client.take_once(&[key]).unwrap().is_some()));
+        }
+        // The silence is longer than the client waits, whose thread does nothing meanwhile.
+        other.call(&[b"CLIENT", b"PAUSE", b"1500", b"WRITE"]).unwrap();
+        let is_held = post(&client);
+        other.put(b"behind the pause", b"value").unwrap();
+        // Where the machine is too busy, some are sent before, and a post is told of the silence.
+        is_held.then_some(client)
+    });
+    poll_until("all to be there", || (0..COUNT).all(|key| other.exists(&[key]).unwrap()));
+    client.settle().unwrap();
 }
 
 #[test]

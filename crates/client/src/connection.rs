@@ -13,7 +13,7 @@ use resp::{Value as Reply, encode_command};
 use crate::address::{Address, Place};
 use crate::answers::accepted;
 use crate::error::{AttachError, ClientError, closed};
-use crate::held_posts::{HELD_BYTES_MAX, HeldPosts};
+use crate::held_posts::{HELD_BYTES_MAX, HeldPosts, SENT_AT_ONCE_MAX};
 use crate::key_wait::limit;
 use crate::lane_connection::{Lane, SERVER_CHECK_INTERVAL};
 use crate::late_tasks::LateTasks;
@@ -305,6 +305,7 @@ impl Connection {
                 Err(back) => put = back,
             }
         }
+        self.release_held()?;
         self.send_put(put)?;
         Ok(Ok(()))
     }
@@ -319,8 +320,7 @@ impl Connection {
             return Ok(false);
         }
         self.own_takes.note_take(key);
-        self.post(&[&[b"DEL", key]], true)?;
-        self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
+        self.send_deletion(key)?;
         Ok(true)
     }
 
@@ -345,7 +345,8 @@ impl Connection {
                 None => is_absent(),
             };
             if !is_absent {
-                self.post_deletion(key)?;
+                // Whatever was refused before is told by the next call: the value is taken.
+                self.send_deletion(key)?;
             }
             return Ok(Some(taken));
         }
@@ -357,15 +358,28 @@ impl Connection {
     }
 
     /// Sends what is held back once it is due; returns whether there was something, or still is.
-    /// For the thread of the session, which looks now and then.
+    /// For the thread of the session, which looks now and then, and waits for no server: who would
+    /// be told that it was in vain?
     pub fn send_due(&mut self) -> bool {
         let Some(is_due) = self.held.look() else { return false };
         if is_due {
-            self.own_takes.note_other();
+            if self.own_takes.depth() > 0 {
+                self.own_takes.note_other();
+            }
             // Where it fails the connection has ended, as it may with all that was posted.
-            let _ = self.send_held();
+            let _ = self.send_what_fits();
         }
         true
+    }
+
+    /// Sends the first of what is held back, once the server has read all that was sent before: the
+    /// lane is empty then, and has room for so much.
+    fn send_what_fits(&mut self) -> Result<(), ClientError> {
+        while self.settle_one(false)? {}
+        if self.posts.len() > 0 {
+            return Ok(());
+        }
+        self.send_first_held(SENT_AT_ONCE_MAX)
     }
 
     /// Waits for the replies to everything that was posted.
@@ -401,32 +415,40 @@ impl Connection {
 
     #[cold]
     fn send_held(&mut self) -> Result<(), ClientError> {
-        let mut puts = self.held.release();
+        self.send_first_held(usize::MAX)
+    }
+
+    /// Sends the first of what is held back, with requests of so many bytes at most.
+    fn send_first_held(&mut self, request_bytes_max: usize) -> Result<(), ClientError> {
+        let mut puts = self.held.release(request_bytes_max);
         let count = puts.len();
         let sent = puts.try_for_each(|put| self.send_put(put));
         self.held.forget(count);
         sent
     }
 
-    /// Posts `put`.
+    /// Posts `put`, whatever is held back.
     fn send_put(&mut self, put: Put) -> Result<(), ClientError> {
         let (content, reply_count) = put.send(|requests| {
-            self.post(requests, false)?;
+            self.exchange(|wire| match wire {
+                Wire::Lane(lane) => Ok(lane.post(requests)?),
+                Wire::Socket(_) | Wire::Ended => Err(ended()),
+            })?;
             Ok(requests.len())
         })?;
         self.posts.add(content, reply_count);
         Ok(())
     }
 
-    /// Sends `requests`, after what is held back; where that is done lazily, the server may be
-    /// woken for them later.
-    fn post(&mut self, requests: &[&[&[u8]]], is_lazy: bool) -> Result<(), ClientError> {
+    /// Posts the deletion of `key`, after what is held back; the server may be woken for it later.
+    fn send_deletion(&mut self, key: &[u8]) -> Result<(), ClientError> {
         self.release_held()?;
         self.exchange(|wire| match wire {
-            Wire::Lane(lane) if is_lazy => Ok(lane.post_lazily(requests)?),
-            Wire::Lane(lane) => Ok(lane.post(requests)?),
+            Wire::Lane(lane) => Ok(lane.post_lazily(&[&[b"DEL", key]])?),
             Wire::Socket(_) | Wire::Ended => Err(ended()),
-        })
+        })?;
+        self.posts.add(Content::Deletion { key: key.to_vec() }, 1);
+        Ok(())
     }
 
     /// Takes one reply to what was posted, if it has come or `is_awaited`; returns whether there

@@ -16,6 +16,9 @@ use crate::value_view::View;
 
 /// So many bytes are held at most: what is written in turn to more is not in the cache any more.
 pub const HELD_BYTES_MAX: usize = 8 << 20;
+/// So many bytes of requests the thread of the session has sent at once: they find room in an empty
+/// lane, of 64 KiB, along with what gives back some hundred buffers. What takes more is not held.
+pub const SENT_AT_ONCE_MAX: usize = 32 << 10;
 /// So many times the thread of the session leaves a value to a connection that goes on posting and
 /// taking others. One that does neither from one time to the next has posted it for somebody else.
 const LOOKS_MAX: u32 = 4;
@@ -74,7 +77,8 @@ impl HeldPosts {
             PutValue::Upload(upload) => upload.may_be_held(),
             PutValue::Bytes(_) => true,
         };
-        if bytes > HELD_BYTES_MAX || is_there || has_no_lifetime || !may_be_held {
+        let is_long = put.request_bytes() > SENT_AT_ONCE_MAX;
+        if bytes > HELD_BYTES_MAX || is_there || has_no_lifetime || is_long || !may_be_held {
             return Err(put);
         }
         let end = lifetime.map(|lifetime| sys::clock::monotonic().saturating_add(lifetime));
@@ -107,13 +111,23 @@ impl HeldPosts {
         }))
     }
 
-    /// Gives back all, in their order, for the connection to send. They count as open until
-    /// [`HeldPosts::forget`]: where the thread of the session sends them, that of the connection
-    /// looks at the count without waiting for it.
-    pub fn release(&mut self) -> impl ExactSizeIterator<Item = Put> + use<> {
-        let posts = std::mem::take(&mut self.posts);
-        self.bytes = 0;
-        self.are_there.store(false, Ordering::Relaxed);
+    /// Gives back the first, in their order, for the connection to send: those whose requests have
+    /// `request_bytes_max` together at most. They count as open until [`HeldPosts::forget`]: where
+    /// the thread of the session sends them, that of the connection looks at the count without
+    /// waiting for it.
+    pub fn release(
+        &mut self,
+        request_bytes_max: usize,
+    ) -> impl ExactSizeIterator<Item = Put> + use<> {
+        let mut request_bytes = 0;
+        let fitting = self.posts.iter().take_while(|post| {
+            request_bytes += post.put.request_bytes();
+            request_bytes <= request_bytes_max
+        });
+        let rest = self.posts.split_off(fitting.count());
+        let posts = std::mem::replace(&mut self.posts, rest);
+        self.bytes -= posts.iter().map(|post| post.put.value.memory_bytes()).sum::<usize>();
+        self.are_there.store(!self.is_empty(), Ordering::Relaxed);
         posts.into_iter().map(|post| post.put)
     }
 
@@ -187,15 +201,25 @@ mod tests {
 
     #[test]
     fn no_more_is_held_than_fits_into_the_cache() {
+        const LENGTH: usize = 16 << 10;
+        const COUNT: usize = HELD_BYTES_MAX / LENGTH;
         let mut held = held();
-        assert!(held.hold(put(b"a", HELD_BYTES_MAX - 10), None).is_ok());
-        assert!(held.hold(put(b"b", 11), None).is_err());
-        assert!(held.hold(put(b"b", 10), None).is_ok());
-        let keys: Vec<_> = held.release().map(|put| put.key).collect();
-        assert_eq!((keys, counts(&held)), (vec![b"a".into(), b"b".into()], (0, 2, false)));
+        for number in 0..COUNT {
+            assert!(held.hold(put(&number.to_le_bytes(), LENGTH), None).is_ok());
+        }
+        assert!(held.hold(put(b"one more", 1), None).is_err());
+        assert_eq!(counts(&held), (HELD_BYTES_MAX, COUNT, true));
+        // The third has no room for its other words.
+        let keys: Vec<_> = held.release(3 * LENGTH).map(|put| put.key).collect();
+        assert_eq!(keys, [0, 1].map(|number: usize| number.to_le_bytes()));
+        assert_eq!(counts(&held), (HELD_BYTES_MAX - 2 * LENGTH, COUNT, true));
         held.forget(2);
+        assert!(held.hold(put(b"one more", 1), None).is_ok());
+        assert_eq!(held.release(usize::MAX).len(), COUNT - 1);
+        held.forget(COUNT - 1);
         assert_eq!(counts(&held), (0, 0, false));
-        assert!(held.hold(put(b"a", HELD_BYTES_MAX), None).is_ok());
+        assert!(held.hold(put(b"long", SENT_AT_ONCE_MAX), None).is_err());
+        assert!(held.hold(put(b"last", LENGTH), None).is_ok());
         let count = Arc::clone(&held.count);
         drop(held);
         assert_eq!(count.load(Ordering::Relaxed), 0);

@@ -167,6 +167,18 @@ impl Content {
 }
 
 impl Put {
+    /// Returns how many bytes its requests have at most, but for those that give buffers back.
+    pub fn request_bytes(&self) -> usize {
+        /// The other words and all the lengths, and a request for the next buffer.
+        const FRAME_BYTES: usize = 256;
+        let value_bytes = match &self.value {
+            PutValue::Bytes(bytes) => bytes.len(),
+            PutValue::Upload(_) => 0,
+        };
+        let words_bytes: usize = self.words.iter().map(Vec::len).sum();
+        FRAME_BYTES + self.key.len() + value_bytes + words_bytes
+    }
+
     /// Sends it by `send`, which is given the requests to be sent together; returns what was
     /// posted, and what `send` has returned.
     ///
