@@ -579,6 +579,33 @@ fn value_that_was_held_back_is_stored_after_what_was_posted_before() {
     assert!(other.get(b"b").unwrap().is_some_and(|view| *view == *b"after"));
 }
 
+/// A post that cannot be held back, or the deletion of another's value, is executed behind it.
+#[test]
+fn value_that_was_held_back_is_stored_before_what_is_posted_next() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let other = connect(&urls(&server, "")[0]);
+    let post = |client: &Client, value: &[u8]| {
+        client.post(b"held", value.to_vec(), &SetOptions::new()).unwrap();
+    };
+    for value in [bytes(1, 100), bytes(2, 50_000)] {
+        let client = connect(&urls(&server, "")[0]);
+        take_own(&client, &value);
+        post(&client, &value);
+        // Two of a key are not held.
+        post(&client, b"later");
+        client.settle().unwrap();
+        assert!(other.get(b"held").unwrap().is_some_and(|view| *view == *b"later"));
+        let client = connect(&urls(&server, "")[0]);
+        take_own(&client, &value);
+        other.put(b"others", b"value").unwrap();
+        post(&client, &value);
+        assert!(client.take_once(b"others").unwrap().is_some());
+        // Without a pause, in which the thread of the session would have it sent.
+        while other.exists(b"others").unwrap() {}
+        assert!(other.get(b"held").unwrap().is_some_and(|view| *view == value[..]));
+    }
+}
+
 #[test]
 fn value_that_was_held_back_takes_the_one_before_it_along() {
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
