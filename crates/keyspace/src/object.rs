@@ -32,6 +32,7 @@ pub enum Content<'a> {
 }
 
 impl<'a> Object<'a> {
+    #[inline]
     pub(crate) fn new(entry: Entry<'a>, store: &'a Store) -> Object<'a> {
         Object { entry, store }
     }
@@ -72,11 +73,21 @@ impl<'a> Object<'a> {
     }
 
     /// Returns the bytes of private memory that the value takes.
+    #[inline]
     pub fn private_bytes(&self) -> u64 {
-        handle_of(&self.entry).map_or(0, |handle| self.store.get(handle).memory_bytes())
+        match self.entry.header().encoding_bits() == Encoding::Handle as u64 {
+            true => self.collection_bytes(),
+            false => 0,
+        }
+    }
+
+    #[inline(never)]
+    fn collection_bytes(&self) -> u64 {
+        self.store.get(Handle::of(self.entry.value())).memory_bytes()
     }
 
     /// Returns the bytes of memory that the key and its value take.
+    #[inline(always)]
     pub fn memory_bytes(&self) -> u64 {
         self.entry.memory_bytes() + self.private_bytes()
     }

@@ -239,11 +239,11 @@ impl Shard {
         hash: u64,
         entry: &Entry<'_>,
     ) -> Option<AccessMark> {
-        let bytes = || {
-            let part = self.database(database).expect("it has the entry");
-            part.object_of(*entry).memory_bytes()
-        };
-        self.policy.tell_read(&Told { database, hash, mark: entry.mark(), bytes: &bytes })
+        let mark = self.policy.tell_plain_read(database, hash, entry.mark());
+        if mark.is_some() {
+            return mark;
+        }
+        self.tell_used(database, hash, *entry, KeyEvent::Used(1))
     }
 
     /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no

@@ -26,6 +26,12 @@ const MISSED: u16 = 1 << 15;
 /// Ghosts that seem older than this are about to seem new: they go.
 const AGE_MAX: Tick = 3 << 14;
 
+/// A step of a slow counter, in the unit of [`worth`].
+const WORTH_PER_STEP: i16 = 128;
+/// In so many ticks the slow counter loses a unit of [`worth`].
+const TICKS_PER_WORTH: Tick = 4;
+const _: () = assert!(u8::MAX as i32 * WORTH_PER_STEP as i32 <= i16::MAX as i32);
+
 /// Ghosts that lie in one cache line.
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
@@ -40,8 +46,9 @@ pub struct GhostBucket {
 const _: () = assert!(size_of::<GhostBucket>() == 64);
 
 impl GhostBucket {
+    #[inline]
     fn find(&self, tag: u16) -> Option<usize> {
-        self.tags.iter().position(|one| one & !MISSED == tag)
+        first(|slot| self.tags[slot] & !MISSED == tag)
     }
 
     fn mark(&self, slot: usize) -> Mark {
@@ -54,30 +61,49 @@ impl GhostBucket {
         (self.slow[slot], self.fast[slot]) = mark.counters();
     }
 
-    /// Returns a free slot, or the one of the ghost that is worth least.
+    /// Returns a free slot, or the one of the ghost that is worth least, by its slow counter.
     fn victim(&self, now: Tick) -> usize {
-        let worth = |slot: &usize| {
-            let mark = self.mark(*slot);
-            match self.tags[*slot] == 0 || mark.age(now) > AGE_MAX {
-                true => i64::MIN,
-                false => i64::from(mark.logs(now).0) << 16 | i64::from(!mark.age(now)),
-            }
-        };
-        (0..GHOSTS_PER_BUCKET).min_by_key(worth).expect("a bucket has slots")
+        let worths: [i16; GHOSTS_PER_BUCKET] = std::array::from_fn(|slot| {
+            let age = now.wrapping_sub(self.stamps[slot]);
+            let is_ghost = (self.tags[slot] != 0) & (age <= AGE_MAX);
+            let worth = worth(self.slow[slot], age);
+            if is_ghost { worth } else { i16::MIN }
+        });
+        let least = worths.iter().fold(i16::MAX, |least, worth| least.min(*worth));
+        first(|slot| worths[slot] == least).expect("a bucket has slots")
     }
+}
+
+/// Returns the first slot of which `is_wanted` holds. It is asked for all of them, as which one is
+/// the first is a branch that cannot be foreseen.
+#[inline(always)]
+fn first(is_wanted: impl Fn(usize) -> bool) -> Option<usize> {
+    let all = (0..GHOSTS_PER_BUCKET)
+        .fold(0_u32, |wanted, slot| wanted | u32::from(is_wanted(slot)) << slot);
+    (all != 0).then(|| all.trailing_zeros() as usize)
+}
+
+/// Returns the slow counter of a ghost of this `age` as its logarithm, in 1024ths of an octave.
+#[inline(always)]
+fn worth(slow: u8, age: Tick) -> i16 {
+    i16::from(slow) * WORTH_PER_STEP - (age / TICKS_PER_WORTH) as i16
 }
 
 /// The ghosts of one shard.
 #[derive(Debug, Default)]
 pub struct Ghosts {
-    chunks: Vec<Box<[GhostBucket]>>,
+    chunks: Vec<Chunk>,
     bucket_count: usize,
+    /// The bits of a hash that choose among the buckets, or as many again.
+    mask: usize,
 }
+
+type Chunk = Box<[GhostBucket; BUCKETS_PER_CHUNK]>;
 
 impl Ghosts {
     /// Notes that a lookup did not find the key of `hash`, which counts as an access if there is a
     /// ghost of it.
-    pub fn miss(&mut self, hash: u64, now: Tick, random: u32) {
+    pub fn miss(&mut self, hash: u64, now: Tick, random: u64) {
         let Some((bucket, slot)) = self.find(hash) else { return };
         let mark = bucket.mark(slot).used(now, random);
         bucket.put(slot, tag_of(hash) | MISSED, mark);
@@ -85,7 +111,7 @@ impl Ghosts {
 
     /// Takes out the ghost of the key of `hash`, which is there again, and returns its mark; the
     /// access that brought it back has been counted.
-    pub fn take(&mut self, hash: u64, now: Tick, random: u32) -> Option<Mark> {
+    pub fn take(&mut self, hash: u64, now: Tick, random: u64) -> Option<Mark> {
         let (bucket, slot) = self.find(hash)?;
         let (mark, was_missed) = (bucket.mark(slot), bucket.tags[slot] & MISSED != 0);
         bucket.tags[slot] = 0;
@@ -115,9 +141,11 @@ impl Ghosts {
     }
 
     /// Returns the memory in which the ghost of the key of `hash` is, if it has one.
+    #[inline]
     pub fn place(&self, hash: u64) -> Option<&GhostBucket> {
-        let index = home(hash, self.bucket_count)?;
-        Some(&self.chunks[index / BUCKETS_PER_CHUNK][index % BUCKETS_PER_CHUNK])
+        let index = self.home(hash);
+        let chunk = self.chunks.get(index / BUCKETS_PER_CHUNK)?;
+        Some(&chunk[index % BUCKETS_PER_CHUNK])
     }
 
     /// Forgets all ghosts.
@@ -128,16 +156,15 @@ impl Ghosts {
     /// Returns the memory that it takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let chunk_bytes = BUCKETS_PER_CHUNK * size_of::<GhostBucket>();
-        (self.chunks.len() * chunk_bytes + self.chunks.capacity() * size_of::<Box<[GhostBucket]>>())
-            as u64
+        (self.chunks.len() * chunk_bytes + self.chunks.capacity() * size_of::<Chunk>()) as u64
     }
 
     fn split(&mut self) {
         let index = self.bucket_count;
         if index == self.chunks.len() * BUCKETS_PER_CHUNK {
-            self.chunks.push(vec![GhostBucket::default(); BUCKETS_PER_CHUNK].into());
+            self.chunks.push(Chunk::default());
         }
-        self.bucket_count += 1;
+        self.set_bucket_count(index + 1);
         let copy = match parent(index) {
             Some(parent) => self.at(parent).clone(),
             None => GhostBucket::default(),
@@ -160,7 +187,7 @@ impl Ghosts {
                 }
             }
         }
-        self.bucket_count = index;
+        self.set_bucket_count(index);
         self.chunks.truncate(index.div_ceil(BUCKETS_PER_CHUNK));
         self.chunks.shrink_to(index.div_ceil(BUCKETS_PER_CHUNK) * 2);
     }
@@ -172,8 +199,21 @@ impl Ghosts {
     }
 
     fn bucket(&mut self, hash: u64) -> Option<&mut GhostBucket> {
-        let index = home(hash, self.bucket_count)?;
-        Some(self.at(index))
+        let index = self.home(hash);
+        let chunk = self.chunks.get_mut(index / BUCKETS_PER_CHUNK)?;
+        Some(&mut chunk[index % BUCKETS_PER_CHUNK])
+    }
+
+    /// Returns the bucket of `hash`; 0 where there is none.
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        let index = hash as usize & self.mask;
+        if index < self.bucket_count { index } else { index & (self.mask >> 1) }
+    }
+
+    fn set_bucket_count(&mut self, count: usize) {
+        self.bucket_count = count;
+        self.mask = count.next_power_of_two() - 1;
     }
 
     fn at(&mut self, index: usize) -> &mut GhostBucket {
@@ -183,13 +223,6 @@ impl Ghosts {
 
 fn tag_of(hash: u64) -> u16 {
     ((hash >> 49) as u16).max(1)
-}
-
-/// Returns the bucket of `hash` among so many, if there is one.
-fn home(hash: u64, bucket_count: usize) -> Option<usize> {
-    let mask = bucket_count.checked_next_power_of_two().filter(|_| bucket_count > 0)? - 1;
-    let index = (hash & 0xFFFF_FFFF) as usize & mask;
-    Some(if index < bucket_count { index } else { index & (mask >> 1) })
 }
 
 /// Returns the bucket that `index` is split from.
@@ -202,6 +235,7 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
+    use crate::logarithm::Log;
 
     fn sized(count: u64) -> Ghosts {
         let mut ghosts = Ghosts::default();
@@ -214,8 +248,8 @@ mod tests {
         let ghosts = &mut sized(100);
         ghosts.remember(77, Mark::new(41, 9, 5), 6);
         assert_eq!(ghosts.take(78 << 49, 7, 0), None);
-        let mark = ghosts.take(77, 7, u32::MAX).expect("it was remembered");
-        assert_eq!(mark, Mark::new(41, 9, 5).used(7, u32::MAX));
+        let mark = ghosts.take(77, 7, u64::MAX).expect("it was remembered");
+        assert_eq!(mark, Mark::new(41, 9, 5).used(7, u64::MAX));
         assert_eq!(ghosts.take(77, 7, 0), None, "it is taken once");
     }
 
@@ -223,8 +257,8 @@ mod tests {
     fn a_miss_and_the_insertion_after_it_count_as_one_access() {
         let ghosts = &mut sized(100);
         ghosts.remember(77, Mark::new(1, 1, 5), 6);
-        ghosts.miss(77, 9, u32::MAX);
-        assert_eq!(ghosts.take(77, 10, u32::MAX), Some(Mark::new(1, 1, 5).used(9, u32::MAX)));
+        ghosts.miss(77, 9, u64::MAX);
+        assert_eq!(ghosts.take(77, 10, u64::MAX), Some(Mark::new(1, 1, 5).used(9, u64::MAX)));
         ghosts.miss(77, 9, 0);
         assert_eq!(ghosts.take(77, 10, 0), None, "a miss alone leaves no ghost");
     }
@@ -238,6 +272,26 @@ mod tests {
         (0..20_000).for_each(|_| ghosts.remember(random.next(), Mark::first(10), 10));
         let known = favourites.iter().filter(|hash| ghosts.take(**hash, 11, 0).is_some()).count();
         assert!(known > 190, "{known}");
+    }
+
+    #[test]
+    fn a_full_bucket_gives_up_what_is_free_or_worth_least() {
+        let random = &mut Prng::new(3);
+        for _ in 0..10_000 {
+            let (mut bucket, now) = (GhostBucket::default(), random.next() as Tick);
+            for slot in 0..GHOSTS_PER_BUCKET {
+                let age = random.below(u64::from(AGE_MAX) * 9 / 8) as Tick;
+                let mark = Mark::new(random.next() as u8, 0, now.wrapping_sub(age));
+                bucket.put(slot, random.below(64) as u16, mark);
+            }
+            let worth = |slot: usize| {
+                let mark = bucket.mark(slot);
+                let is_ghost = bucket.tags[slot] != 0 && mark.age(now) <= AGE_MAX;
+                if is_ghost { mark.logs(now).0 } else { Log::MIN }
+            };
+            let least = (0..GHOSTS_PER_BUCKET).map(worth).min();
+            assert_eq!(Some(worth(bucket.victim(now))), least, "{bucket:?} at {now}");
+        }
     }
 
     #[test]

@@ -41,8 +41,8 @@
 //! nothing, a few times at most, and looks up the keys of the hashes that it gets: those that are
 //! still there are candidates too. The candidate with the least [`ShardPolicy::value`] goes. If
 //! [`ShardPolicy::should_ask_another`] holds for that value, the engine first looks in another
-//! shard in the same way, and evicts the lesser one of both. `simulation/adaptive.rs` does all
-//! this.
+//! shard in the same way, and evicts the lesser one of both; for that it tells what victims were
+//! worth by [`ShardPolicy::note_victim`]. `simulation/adaptive.rs` does all this.
 //!
 //! What an engine remembers from choice to choice it ranks by [`Value::rank`]. As long as a key is
 //! not used and the blend stays, its value falls and its rank rises.

@@ -14,7 +14,8 @@ pub const NOTHING: Log = i32::MIN / 4;
 const SUM_STEP: Log = OCTAVE / 16;
 /// The octaves beyond which the smaller of two numbers adds less than a 65536th of an octave.
 const SUM_OCTAVES: usize = 17;
-const SUM_COUNT: usize = SUM_OCTAVES * 16;
+/// The last one, of all differences beyond, is 0.
+const SUM_COUNT: usize = SUM_OCTAVES * 16 + 1;
 
 /// For each step of a difference d, in its middle: log2(1 + 2^-d) in 65536ths of an octave.
 const SUMS: [u16; SUM_COUNT] = sums();
@@ -31,7 +32,24 @@ const MANTISSAS: [u8; 256] = mantissas();
 pub fn growth(difference: Log) -> u32 {
     debug_assert!(difference >= 0, "the larger number comes first");
     let step = (difference as u32 / SUM_STEP as u32) as usize;
-    SUMS.get(step).map_or(0, |growth| u32::from(*growth))
+    u32::from(SUMS[step.min(SUM_COUNT - 1)])
+}
+
+/// Returns log2(1 + 2^-(`eighths` / 8)) in 65536ths of an octave.
+pub const fn growth_of_eighths(eighths: u32) -> u32 {
+    // 2^(-1/8), in 2^-32ths.
+    let eighth = 3_938_502_376_u64;
+    let mut power = 1 << 32;
+    let mut left = eighths;
+    while left > 0 && power > 0 {
+        power = ((power as u128 * eighth as u128) >> 32) as u64;
+        left -= 1;
+    }
+    match power < 1 << 32 {
+        true => log2_of_mantissa((1 << 32) + power) as u32,
+        // Twice a number is an octave more.
+        false => 1 << 16,
+    }
 }
 
 /// Returns the logarithm of 2^`left` + 2^`right`.
@@ -94,7 +112,7 @@ const fn sums() -> [u16; SUM_COUNT] {
     let mut power = half_step;
     let mut table = [0; SUM_COUNT];
     let mut index = 0;
-    while index < SUM_COUNT {
+    while index < SUM_COUNT - 1 {
         table[index] = log2_of_mantissa((1 << 32) + power) as u16;
         power = ((power as u128 * step as u128) >> 32) as u64;
         index += 1;

@@ -27,11 +27,19 @@ const STEP: Log = OCTAVE / 8;
 /// What the fast counter loses with each tick: an octave in a turnover.
 const FAST_LOSS_PER_TICK: Log = OCTAVE / TICKS_PER_TURNOVER as Log;
 /// In so many ticks the slow counter loses a 256th of an octave.
-const TICKS_PER_SLOW_LOSS: Log = 16;
-const _: () = assert!(TICKS_PER_SLOW_LOSS * FAST_LOSS_PER_TICK == 64);
-/// The random bits that one rounding takes: a step is so many bits above the finest growth.
+const TICKS_PER_SLOW_LOSS: Tick = 16;
+const _: () = assert!(TICKS_PER_SLOW_LOSS as Log * FAST_LOSS_PER_TICK == 64);
+/// In so many ticks the counters lose a step.
+const TICKS_PER_SLOW_STEP: u64 = STEP as u64 * TICKS_PER_SLOW_LOSS as u64;
+const TICKS_PER_FAST_STEP: u64 = (STEP / FAST_LOSS_PER_TICK) as u64;
+/// The random bits that rounding what a counter grows to takes: a step is so many bits above the
+/// finest growth.
 const ROUNDING_BITS: u32 = 13;
 const _: () = assert!(STEP << 8 == 1 << ROUNDING_BITS);
+/// The random bits that one access takes.
+pub(crate) const RANDOM_BITS: u32 = 2 * ROUNDING_BITS + 9 + 3;
+const _: () = assert!(RANDOM_BITS == 38);
+const _: () = assert!(TICKS_PER_SLOW_STEP == 1 << 9 && TICKS_PER_FAST_STEP == 1 << 3);
 
 /// When and how often a key was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,13 +85,20 @@ impl Mark {
         now.wrapping_sub(self.stamp())
     }
 
-    /// Returns the mark after one more access, at `now`. `random` has 26 random bits.
+    /// Returns the mark after one more access, at `now`. `random` has 38 random bits.
+    ///
+    /// Each access passes here: what is left of a counter is rounded to a step at random, too, so
+    /// that a table tells what it grows to.
     #[inline]
-    pub fn used(self, now: Tick, random: u32) -> Mark {
-        let (slow, fast) = self.logs(now);
-        let slow = grown(slow, random);
-        let fast = grown(fast, random >> ROUNDING_BITS);
-        Mark::new(slow, fast, now)
+    pub fn used(self, now: Tick, random: u64) -> Mark {
+        let age = u64::from(self.age(now));
+        let slow_steps = (age + random % TICKS_PER_SLOW_STEP) / TICKS_PER_SLOW_STEP;
+        let random = random / TICKS_PER_SLOW_STEP;
+        let fast_steps = (age + random % TICKS_PER_FAST_STEP) / TICKS_PER_FAST_STEP;
+        let random = random / TICKS_PER_FAST_STEP;
+        let slow = grown(self.0 as u8, slow_steps, random);
+        let fast = grown((self.0 >> 8) as u8, fast_steps, random >> ROUNDING_BITS);
+        Mark(slow | fast << 8 | u32::from(now) << 16)
     }
 
     /// Returns the slow counter as it is at `now`: the logarithm of how often the key was used, in
@@ -97,9 +112,9 @@ impl Mark {
     /// access.
     #[inline]
     pub(crate) fn logs(self, now: Tick) -> (Log, Log) {
-        let age = Log::from(self.age(now));
-        let slow = (self.0 & 0xFF) as Log * STEP - STEP - age / TICKS_PER_SLOW_LOSS;
-        let fast = (self.0 >> 8 & 0xFF) as Log * STEP - STEP - age * FAST_LOSS_PER_TICK;
+        let age = self.age(now);
+        let slow = (self.0 & 0xFF) as Log * STEP - STEP - Log::from(age / TICKS_PER_SLOW_LOSS);
+        let fast = (self.0 >> 8 & 0xFF) as Log * STEP - STEP - Log::from(age) * FAST_LOSS_PER_TICK;
         (slow, fast)
     }
 
@@ -112,15 +127,35 @@ impl Mark {
     }
 }
 
-/// Returns the stored counter of a sum of 2^`log` and 1, rounded up with the chance that 13 bits of
-/// `random` give.
+/// Returns the stored `counter` once it has lost so many steps and grown by one access, rounded up
+/// with the chance that [`ROUNDING_BITS`] bits of `random` give.
 #[inline]
-fn grown(log: Log, random: u32) -> u8 {
-    let (high, difference) = if log >= 0 { (log, log) } else { (0, -log) };
-    let exact = ((high as u32) << 8) + logarithm::growth(difference);
-    let steps = (exact + (random & ((1 << ROUNDING_BITS) - 1))) >> ROUNDING_BITS;
-    (steps + 1).min(u32::from(u8::MAX)) as u8
+fn grown(counter: u8, steps_lost: u64, random: u64) -> u32 {
+    let left = (u64::from(counter) + STEPS_BELOW).saturating_sub(steps_lost);
+    let exact = SUMS[left as usize];
+    (exact + (random % (1 << ROUNDING_BITS)) as u32) >> ROUNDING_BITS
 }
+
+/// How far below 0 a counter can be before nothing is left of it: 17 octaves.
+const STEPS_BELOW: u64 = 17 * 8;
+const SUM_COUNT: usize = STEPS_BELOW as usize + u8::MAX as usize + 1;
+
+/// For each counter from [`STEPS_BELOW`] below 0 on, the counter of its sum and 1: in steps with
+/// [`ROUNDING_BITS`] bits behind the point. The last one is not more than a counter can be.
+const SUMS: [u32; SUM_COUNT] = {
+    let mut sums = [0; SUM_COUNT];
+    let mut index = 0;
+    while index < SUM_COUNT {
+        // 0 is no access, and 1 is one of them.
+        let steps = index as i32 - STEPS_BELOW as i32 - 1;
+        let larger = if steps > 0 { steps as u32 } else { 0 };
+        let growth = logarithm::growth_of_eighths(steps.unsigned_abs());
+        sums[index] = ((larger + 1) << ROUNDING_BITS) + growth;
+        index += 1;
+    }
+    sums
+};
+const _: () = assert!(SUMS[SUM_COUNT - 1] == (u8::MAX as u32) << ROUNDING_BITS);
 
 const _: () = assert!(NOTHING < -(u16::MAX as Log) * FAST_LOSS_PER_TICK - SLOW_HALF_LIFE);
 
@@ -131,7 +166,7 @@ mod tests {
     use super::*;
 
     fn used(mut mark: Mark, now: Tick, times: u32, random: &mut Prng) -> Mark {
-        (0..times).for_each(|_| mark = mark.used(now, random.next() as u32));
+        (0..times).for_each(|_| mark = mark.used(now, random.next()));
         mark
     }
 
@@ -165,20 +200,21 @@ mod tests {
         for start in [0, 1, 100, 254, 255] {
             let mut mark = Mark::new(start, start, 0);
             for _ in 0..100_000 {
-                let next = mark.used(0, random.next() as u32);
+                let next = mark.used(0, random.next());
                 let (before, after) = (mark.counters(), next.counters());
                 assert!(after.0 >= before.0 && after.1 >= before.1, "{before:?}, {after:?}");
                 mark = next;
             }
         }
-        // Whatever an entry holds, an access counts: one at least, and never less than before.
+        // Whatever an entry holds, an access counts: one at least, and what was there but for
+        // what is rounded.
         for _ in 0..100_000 {
             let (mark, now) = (Mark::from_word(random.next() as u32), random.next() as Tick);
             let (slow, fast) = mark.logs(now);
-            let next = mark.used(now, random.next() as u32);
+            let next = mark.used(now, random.next());
             let (slow_next, fast_next) = next.logs(now);
             assert!(slow_next >= 0 && fast_next >= 0);
-            assert!(slow_next > slow - STEP && fast_next > fast - STEP);
+            assert!(slow_next > slow - 2 * STEP && fast_next > fast - 2 * STEP);
             assert_eq!(next.age(now), 0);
         }
     }
@@ -200,7 +236,7 @@ mod tests {
         let mut mark = Mark::first(0);
         // Four times a turnover, for long enough that the slow counter has settled.
         for step in 0..4 * 64 * 12_u32 {
-            mark = mark.used((step * 16) as Tick, random.next() as u32);
+            mark = mark.used((step * 16) as Tick, random.next());
         }
         let (slow, fast) = mark.rates(mark.stamp());
         assert!((slow - fast).abs() < OCTAVE / 2, "{slow} {fast}");

@@ -366,7 +366,7 @@ impl Shadows {
 
     /// Notes an access, and puts the key in the caches that do not have it.
     fn use_key(&mut self, key: u32, sample: &Sample, setting: Setting) {
-        let random = self.random.next() as u32;
+        let random = self.random.next();
         let entry = self.keys.at_mut(key);
         entry.mark = entry.mark.used(sample.now, random);
         let missing = !entry.caches & ((1 << CACHE_COUNT) - 1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ghosts::{BYTES_PER_GHOST, GhostBucket, Ghosts};
-use crate::mark::{Mark, Tick};
+use crate::mark::{Mark, RANDOM_BITS, Tick};
 use crate::scatter::Scatter;
 use crate::shadows::{Event, Sample};
 use crate::shared::{Happened, Known, Shared};
@@ -25,15 +25,24 @@ const GHOSTS_PER_KEY: u64 = 4;
 /// What ghosts take at most: one in so many of the bytes of the shard's keys.
 const GHOSTS_MEMORY_SHARE: u64 = 64;
 
-/// The policy of one shard.
+/// What each access reads and writes: one line of the cache.
 #[derive(Debug)]
-pub struct ShardPolicy {
-    shared: Arc<Shared>,
+#[repr(align(64))]
+struct Accesses {
     known: Known,
+    happened: Happened,
     scatter: Scatter,
     /// The state of the generator that counters are rounded with.
     random: u64,
-    happened: Happened,
+}
+
+const _: () = assert!(size_of::<Accesses>() == 64);
+
+/// The policy of one shard.
+#[derive(Debug)]
+pub struct ShardPolicy {
+    accesses: Accesses,
+    shared: Arc<Shared>,
     /// Misses that no insertion has followed: one after a miss is no access of its own.
     misses: u32,
     keys: u64,
@@ -55,11 +64,14 @@ pub struct Candidate {
 impl ShardPolicy {
     /// Returns the policy of a shard without keys. `seed` is a random number.
     pub fn new(shared: Arc<Shared>, seed: u64) -> ShardPolicy {
-        ShardPolicy {
+        let accesses = Accesses {
             known: shared.settle(Happened::default()),
+            happened: Happened::default(),
             scatter: shared.scatter(),
             random: seed,
-            happened: Happened::default(),
+        };
+        ShardPolicy {
+            accesses,
             misses: 0,
             keys: 0,
             bytes: 0,
@@ -71,38 +83,49 @@ impl ShardPolicy {
     }
 
     /// Notes a lookup that found the key of `hash`, which takes `bytes`; returns its new mark.
-    #[inline]
     pub fn hit(&mut self, hash: u64, bytes: u64, mark: Mark) -> Mark {
-        self.hits(hash, 1, || bytes, mark)
+        self.plain_hit(hash, mark).unwrap_or_else(|| self.hits(hash, 1, || bytes, mark))
+    }
+
+    /// As [`ShardPolicy::hit`] where the key is none of those that are followed and no other shard
+    /// has to learn of it, as of nearly all hits; else does nothing and returns `None`.
+    #[inline(always)]
+    pub fn plain_hit(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
+        let Accesses { known, happened, scatter, .. } = &self.accesses;
+        let is_due = happened.accesses + 1 >= u32::from(known.settle_accesses);
+        if is_due | known.follows(scatter.of(hash)) {
+            return None;
+        }
+        self.accesses.happened.accesses += 1;
+        let random = self.draw();
+        Some(mark.used(self.now(), random))
     }
 
     /// As [`ShardPolicy::hit`], for so many `times` that were reported at once; asks for the
     /// `bytes` only where the key is one of the few that are followed.
-    #[inline]
     pub fn hits(&mut self, hash: u64, times: u32, bytes: impl FnOnce() -> u64, mark: Mark) -> Mark {
-        self.happened.lookups += times;
-        self.happened.hits += times;
         self.pass(times);
-        let hash = self.scatter.of(hash);
-        if hash & self.known.sample_mask == 0 {
+        let hash = self.accesses.scatter.of(hash);
+        if self.accesses.known.follows(hash) {
             self.sample(hash, bytes(), Event::Hit);
         }
         let mut mark = mark;
         for _ in 0..times.min(TIMES_MAX) {
-            mark = mark.used(self.known.now, self.draw());
+            let random = self.draw();
+            mark = mark.used(self.now(), random);
         }
         mark
     }
 
     /// Notes a lookup that did not find the key of `hash`.
     pub fn miss(&mut self, hash: u64) {
-        self.happened.lookups += 1;
+        self.accesses.happened.misses += 1;
         self.misses = (self.misses + 1).min(MISSES_MAX);
         self.pass(1);
-        let hash = self.scatter.of(hash);
+        let hash = self.accesses.scatter.of(hash);
         let random = self.draw();
-        self.ghosts.miss(hash, self.known.now, random);
-        if hash & self.known.sample_mask == 0 {
+        self.ghosts.miss(hash, self.now(), random);
+        if self.accesses.known.follows(hash) {
             self.sample(hash, 0, Event::Miss);
         }
     }
@@ -111,17 +134,17 @@ impl ShardPolicy {
     pub fn insert(&mut self, hash: u64, bytes: u64) -> Mark {
         match self.misses.checked_sub(1) {
             Some(fewer) => self.misses = fewer,
-            None => self.pass(1),
+            None => self.pass_writing(),
         }
         self.change_size(1, bytes as i64);
-        let (known_by, hash) = (hash, self.scatter.of(hash));
-        let (now, random) = (self.known.now, self.draw());
+        let (known_by, hash) = (hash, self.accesses.scatter.of(hash));
+        let (now, random) = (self.now(), self.draw());
         let known = self.ghosts.take(hash, now, random);
-        self.happened.ghost_hits += u32::from(known.is_some());
+        self.accesses.happened.ghost_hits += u32::from(known.is_some());
         let mark = known.unwrap_or(Mark::first(now));
         self.window.push(Newcomer::new(known_by, bytes, mark), self.keys, self.bytes);
         self.ghosts.fit(self.ghost_count());
-        if hash & self.known.sample_mask == 0 {
+        if self.accesses.known.follows(hash) {
             self.sample(hash, bytes, Event::Write);
         }
         mark
@@ -137,27 +160,32 @@ impl ShardPolicy {
     /// As [`ShardPolicy::write`] of a key whose size is told by itself: it is asked for only where
     /// the key is one of the few that are followed.
     pub fn overwrite(&mut self, hash: u64, bytes: impl FnOnce() -> u64, mark: Mark) -> Mark {
-        self.pass(1);
-        let hash = self.scatter.of(hash);
-        if hash & self.known.sample_mask == 0 {
+        self.pass_writing();
+        let hash = self.accesses.scatter.of(hash);
+        if self.accesses.known.follows(hash) {
             self.sample(hash, bytes(), Event::Write);
         }
-        mark.used(self.known.now, self.draw())
+        let random = self.draw();
+        mark.used(self.now(), random)
     }
 
     /// Notes that the key of `hash`, which took `bytes`, was evicted as its value was the least.
-    pub fn evict(&mut self, hash: u64, candidate: Candidate) {
-        self.shared.note_victim(self.value(candidate));
-        let hash = self.scatter.of(hash);
-        self.forget(hash, candidate.bytes, candidate.mark);
+    pub fn evict(&mut self, hash: u64, bytes: u64, mark: Mark) {
+        let hash = self.accesses.scatter.of(hash);
+        self.forget(hash, bytes, mark);
+    }
+
+    /// Notes what a victim was worth, for [`ShardPolicy::should_ask_another`].
+    pub fn note_victim(&self, value: Value) {
+        self.shared.note_victim(value);
     }
 
     /// Notes that the key of `hash`, which took `bytes`, was deleted or has expired. It may come
     /// back: its mark is remembered as that of a victim is.
     pub fn remove(&mut self, hash: u64, bytes: u64, mark: Mark) {
-        let hash = self.scatter.of(hash);
+        let hash = self.accesses.scatter.of(hash);
         self.forget(hash, bytes, mark);
-        if hash & self.known.sample_mask == 0 {
+        if self.accesses.known.follows(hash) {
             self.sample(hash, bytes, Event::Remove);
         }
     }
@@ -189,8 +217,9 @@ impl ShardPolicy {
     }
 
     /// Returns the time of the policy as this shard knows it.
+    #[inline]
     pub fn now(&self) -> Tick {
-        self.known.now
+        self.accesses.known.now
     }
 
     /// Notes that all keys have gone at once.
@@ -205,15 +234,15 @@ impl ShardPolicy {
     #[inline]
     pub fn value(&self, candidate: Candidate) -> Value {
         let Candidate { mark, bytes, cost } = candidate;
-        let Known { now, blend, .. } = self.known;
-        Value::of(mark, bytes, cost, now, blend, self.shared.objective())
+        let Known { now, blend, objective, .. } = self.accesses.known;
+        Value::of(mark, bytes, cost, now, blend, objective)
     }
 
     /// Returns whether a sampled key of `mark` has come, or was used, so lately that it is not to
     /// be evicted.
     #[inline]
     pub fn is_new(&self, mark: Mark) -> bool {
-        self.window.may_contain(mark, self.known.now)
+        self.window.may_contain(mark, self.now())
     }
 
     /// Returns whether another shard is likely to have a victim of clearly less value than
@@ -225,7 +254,7 @@ impl ShardPolicy {
     /// Returns the memory that is looked at when the key of `hash` comes or goes: an engine that
     /// knows so early asks the cache for it.
     pub fn ghost_place(&self, hash: u64) -> Option<&GhostBucket> {
-        self.ghosts.place(self.scatter.of(hash))
+        self.ghosts.place(self.accesses.scatter.of(hash))
     }
 
     /// Returns the memory that the policy of this shard takes, in bytes.
@@ -249,31 +278,40 @@ impl ShardPolicy {
     /// Lets time pass by so many accesses.
     #[inline]
     fn pass(&mut self, accesses: u32) {
-        self.happened.accesses += accesses;
-        if self.happened.accesses >= self.known.settle_accesses {
+        let Accesses { known, happened, .. } = &mut self.accesses;
+        happened.accesses += accesses;
+        if happened.accesses >= u32::from(known.settle_accesses) {
             self.settle();
         }
     }
 
+    /// Lets time pass by an access that is no lookup.
+    fn pass_writing(&mut self) {
+        self.accesses.happened.writes += 1;
+        self.pass(1);
+    }
+
     #[cold]
     fn settle(&mut self) {
-        self.known = self.shared.settle(std::mem::take(&mut self.happened));
+        let happened = std::mem::take(&mut self.accesses.happened);
+        self.accesses.known = self.shared.settle(happened);
     }
 
     #[inline]
-    fn draw(&mut self) -> u32 {
+    fn draw(&mut self) -> u64 {
         // Knuth's generator of MMIX: its high bits are random enough to round by.
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.random >> 38) as u32
+        self.accesses.random =
+            self.accesses.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.accesses.random >> (u64::BITS - RANDOM_BITS)
     }
 
     #[cold]
     fn sample(&mut self, hash: u64, bytes: u64, event: Event) {
         if self.samples.len() < SAMPLES_KEPT {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            self.samples.push(Sample { hash, bytes, now: self.known.now, event });
+            self.samples.push(Sample { hash, bytes, now: self.now(), event });
         }
-        if self.samples.len() >= self.known.samples_min as usize {
+        if self.samples.len() >= usize::from(self.accesses.known.samples_min) {
             self.hand_over();
         }
     }
@@ -287,14 +325,14 @@ impl ShardPolicy {
 
     fn forget(&mut self, hash: u64, bytes: u64, mark: Mark) {
         self.change_size(-1, -(bytes as i64));
-        self.ghosts.remember(hash, mark, self.known.now);
+        self.ghosts.remember(hash, mark, self.now());
     }
 
     fn change_size(&mut self, keys: i64, bytes: i64) {
         self.keys = self.keys.saturating_add_signed(keys);
         self.bytes = self.bytes.saturating_add_signed(bytes);
-        self.happened.keys += keys;
-        self.happened.bytes += bytes;
+        self.accesses.happened.keys += keys;
+        self.accesses.happened.bytes += bytes;
     }
 
     fn ghost_count(&self) -> u64 {

@@ -60,10 +60,13 @@ pub struct Shared {
 /// What has happened to a shard since it told last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Happened {
-    /// Lookups and writes: what makes time pass.
+    /// Lookups and writes: what makes time pass. Those that are neither of the next two are
+    /// lookups that found their key.
     pub accesses: u32,
-    pub lookups: u32,
-    pub hits: u32,
+    /// Lookups that did not find their key.
+    pub misses: u32,
+    /// Accesses that are no lookups.
+    pub writes: u32,
     /// Keys that came back and had a ghost.
     pub ghost_hits: u32,
     pub keys: i64,
@@ -73,13 +76,23 @@ pub(crate) struct Happened {
 /// What a shard knows of the others until it asks again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
+    /// The upper half of [`sample_mask`].
+    sample_mask: u32,
     pub now: Tick,
-    pub blend: Blend,
-    pub sample_mask: u64,
     /// After how many accesses to ask again.
-    pub settle_accesses: u32,
+    pub settle_accesses: u16,
+    pub blend: Blend,
+    pub objective: Objective,
     /// How many samples to collect for the shadow caches.
-    pub samples_min: u32,
+    pub samples_min: u8,
+}
+
+impl Known {
+    /// Returns whether the key of this scattered `hash` is in the shadow caches.
+    #[inline]
+    pub fn follows(&self, hash: u64) -> bool {
+        (hash >> 32) as u32 & self.sample_mask == 0
+    }
 }
 
 impl Shared {
@@ -137,11 +150,6 @@ impl Shared {
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
     }
 
-    /// Returns what the policy maximises.
-    pub fn objective(&self) -> Objective {
-        self.objective
-    }
-
     /// Returns the blend in force.
     pub fn blend(&self) -> Blend {
         Blend::at(self.blend.load(Ordering::Relaxed))
@@ -165,8 +173,9 @@ impl Shared {
 
     /// Adds what happened to a shard, and returns what it has to know.
     pub(crate) fn settle(&self, happened: Happened) -> Known {
-        add(&self.lookups, u64::from(happened.lookups));
-        add(&self.hits, u64::from(happened.hits));
+        let lookups = happened.accesses - happened.writes;
+        add(&self.lookups, u64::from(lookups));
+        add(&self.hits, u64::from(lookups - happened.misses));
         add(&self.ghost_hits, u64::from(happened.ghost_hits));
         // Two's complement: adding a negative number as an unsigned one subtracts.
         add(&self.keys, happened.keys as u64);
@@ -181,11 +190,12 @@ impl Shared {
         let samples_max = turnover / TURNOVER_SAMPLES / self.shard_count;
         let sample_bits = self.sample_bits.load(Ordering::Relaxed);
         Known {
+            sample_mask: (sample_mask(sample_bits) >> 32) as u32,
             now: (clock >> 32) as Tick,
+            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as u16,
             blend: self.blend(),
-            sample_mask: sample_mask(sample_bits),
-            samples_min: (samples_max >> sample_bits).clamp(1, SAMPLES_MIN_MAX) as u32,
-            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as u32,
+            objective: self.objective,
+            samples_min: (samples_max >> sample_bits).clamp(1, SAMPLES_MIN_MAX) as u8,
         }
     }
 

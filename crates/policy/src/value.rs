@@ -123,7 +123,7 @@ impl Value {
         objective: Objective,
     ) -> [Value; Blend::COUNT] {
         let rates = mark.rates(now);
-        let size = logarithm::of(bytes) * objective.exponent() / OCTAVE;
+        let size = size_of_bytes(bytes, objective);
         let mut values = [Value(0); Blend::COUNT];
         for (value, blend) in values.iter_mut().zip(Blend::all()) {
             *value = Value(blend.of(rates) - size);
@@ -134,8 +134,8 @@ impl Value {
     /// Returns the value of a key that is used at a rate of 2^`rate` and takes `bytes`.
     #[inline]
     pub(crate) fn weigh(rate: Log, bytes: u64, cost: Cost, objective: Objective) -> Value {
-        let size = logarithm::of(bytes) * objective.exponent() / OCTAVE;
-        Value(rate.saturating_add(cost.0).saturating_sub(size))
+        let size = size_of_bytes(bytes, objective);
+        Value(rate + cost.0 - size)
     }
 
     /// Returns how soon the key should go: the higher the sooner, and never `u64::MAX`.
@@ -146,6 +146,13 @@ impl Value {
     pub(crate) fn log(self) -> Log {
         self.0
     }
+}
+
+/// Returns by how much the value of a key that takes `bytes` is lower than that of one of 1 byte.
+#[inline]
+fn size_of_bytes(bytes: u64, objective: Objective) -> Log {
+    // Neither factor is negative, so that the division is a shift.
+    ((logarithm::of(bytes) * objective.exponent()) as u32 / OCTAVE as u32) as Log
 }
 
 #[cfg(test)]

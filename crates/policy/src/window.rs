@@ -44,6 +44,8 @@ impl Newcomer {
 #[derive(Debug, Default)]
 pub struct Window {
     newcomers: VecDeque<Newcomer>,
+    /// When the oldest of them came: asked for each key that is drawn.
+    oldest: Option<Tick>,
     bytes: u64,
 }
 
@@ -52,6 +54,7 @@ impl Window {
     /// window is twice too large leaves.
     pub fn push(&mut self, newcomer: Newcomer, shard_keys: u64, shard_bytes: u64) {
         self.newcomers.push_back(newcomer);
+        self.oldest.get_or_insert(newcomer.mark.stamp());
         self.bytes += newcomer.bytes();
         let keys_max = (shard_keys / KEYS_SHARE).max(1) as usize;
         while self.newcomers.len() > 1
@@ -70,7 +73,7 @@ impl Window {
     /// Returns whether a key of `mark` was used since the oldest one of the window came.
     #[inline]
     pub fn may_contain(&self, mark: Mark, now: Tick) -> bool {
-        self.newcomers.front().is_some_and(|oldest| mark.age(now) <= oldest.mark.age(now))
+        self.oldest.is_some_and(|oldest| mark.age(now) <= now.wrapping_sub(oldest))
     }
 
     /// Returns the memory that it takes, in bytes.
@@ -80,6 +83,7 @@ impl Window {
 
     fn pop(&mut self) -> Option<Newcomer> {
         let newcomer = self.newcomers.pop_front()?;
+        self.oldest = self.newcomers.front().map(|oldest| oldest.mark.stamp());
         self.bytes -= newcomer.bytes();
         if self.newcomers.len() * 4 < self.newcomers.capacity() {
             self.newcomers.shrink_to(self.newcomers.len() * 2);

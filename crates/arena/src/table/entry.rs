@@ -149,27 +149,39 @@ impl<'a> Entry<'a> {
     /// value also where it lies in upload memory.
     #[inline(always)]
     pub fn memory_bytes(&self) -> u64 {
-        let elsewhere = if self.is_adopted() { self.value_length() } else { 0 };
-        self.arena_bytes() + elsewhere.next_multiple_of(64)
+        if self.header.is_large() { self.large_memory_bytes() } else { self.small_bytes() }
     }
 
     /// As [`Entry::memory_bytes`], without a value in upload memory: what there is more of once the
     /// entry is gone.
     #[inline(always)]
     pub fn arena_bytes(&self) -> u64 {
-        let content = match self.header.is_large() {
-            true => self.block_bytes(),
-            false => class_bytes(self.class()),
-        };
-        content + Entry::INDEX_BYTES + if self.header.has_ttl() { 8 } else { 0 }
+        if self.header.is_large() { self.large_arena_bytes() } else { self.small_bytes() }
     }
 
-    /// Returns the memory of a large entry's descriptor and block.
+    #[inline(always)]
+    fn small_bytes(&self) -> u64 {
+        class_bytes(self.class()) + self.index_bytes()
+    }
+
+    /// Returns its share of the index and of the list of times to live.
+    #[inline(always)]
+    fn index_bytes(&self) -> u64 {
+        Entry::INDEX_BYTES + if self.header.has_ttl() { 8 } else { 0 }
+    }
+
     #[inline(never)]
-    fn block_bytes(&self) -> u64 {
+    fn large_memory_bytes(&self) -> u64 {
+        let adopted = if self.is_adopted() { self.value_length() } else { 0 };
+        self.large_arena_bytes() + adopted.next_multiple_of(64)
+    }
+
+    /// Returns the memory of a large entry's descriptor and block, and its share of the index.
+    #[inline(never)]
+    fn large_arena_bytes(&self) -> u64 {
         let (key_length, block) = (self.key().len() as u64, self.block());
         let value = self.load(block + block::VALUE_CAPACITY).next_multiple_of(64);
-        block_value_offset(key_length) + value + 16
+        block_value_offset(key_length) + value + 16 + self.index_bytes()
     }
 
     /// Returns the size class of a small entry, from its lengths: the page header, which knows it

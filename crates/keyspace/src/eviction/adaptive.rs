@@ -18,10 +18,12 @@ use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
 use crate::cache_report::AdaptiveReport;
 use crate::eviction::policy::{
-    Candidate, EvictionPolicy, KeyEvent, Leaving, Marks, Ranking, Room, Row, Scope, Setup, Told,
+    Candidate, EvictionPolicy, KeyEvent, Leaving, Marks, Ranking, RankingKind, Room, Row, Scope,
+    Setup, Told,
 };
 use crate::keyspace::Keyspace;
 use crate::memory_limit::MemoryAccount;
+use crate::object::Object;
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "adaptive",
@@ -37,7 +39,7 @@ pub(crate) const ALLKEYS: Row = Row {
     // Here nothing is remembered, and with sixteen the workload seed had 0.9 points less
     // (`bench/results/2026-11-26-010303-cache.json`, `010529`).
     samples_anywhere_min: 3 * policy::SAMPLES,
-    ranking: |setup| Box::new(Adaptive::new(setup)),
+    ranking: |setup| RankingKind::Adaptive(Box::new(Adaptive::new(setup))),
 };
 
 pub(crate) const VOLATILE: Row =
@@ -99,7 +101,7 @@ pub(crate) struct AdaptiveState {
 }
 
 /// The policy of one shard.
-struct Adaptive {
+pub(crate) struct Adaptive {
     shared: Arc<SharedPart>,
     policy: ShardPolicy,
 }
@@ -111,6 +113,32 @@ impl Adaptive {
         Adaptive { shared, policy }
     }
 
+    /// As [`Ranking::see`] of a key that was used once; `None` where more is to be done than to
+    /// change the mark, of which nothing is done then.
+    #[inline(always)]
+    pub fn plain_hit(
+        &mut self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+    ) -> Option<AccessMark> {
+        let mark = self.policy.plain_hit(salted(database, hash), self.mark_of(mark))?;
+        Some(AccessMark { word: mark.word(), counts: true })
+    }
+
+    /// Returns how soon what `object` is should go; as [`Ranking::rank`], where each candidate that
+    /// is drawn passes.
+    #[inline(always)]
+    pub fn rank_of(&self, object: &Object<'_>) -> u64 {
+        let cost = match object.cost() {
+            arena::Cost::ONE => Cost::ONE,
+            cost => Cost::of(cost.number()),
+        };
+        let (mark, bytes) = (self.mark_of(object.mark()), object.memory_bytes());
+        self.policy.value(policy::Candidate { mark, bytes, cost }).rank()
+    }
+
+    #[inline]
     fn mark_of(&self, mark: AccessMark) -> Mark {
         match mark.counts {
             true => Mark::from_word(mark.word),
@@ -119,25 +147,17 @@ impl Adaptive {
     }
 
     fn removed(&mut self, told: &Told<'_>, bytes: u64, cause: Cause) {
-        let hash = salted(told.database, told.hash);
-        // What a victim was worth is asked by the simulation alone.
-        let candidate = policy::Candidate { mark: self.mark_of(told.mark), bytes, cost: Cost::ONE };
+        let (hash, mark) = (salted(told.database, told.hash), self.mark_of(told.mark));
         match cause {
-            Cause::Evicted => self.policy.evict(hash, candidate),
-            _ => self.policy.remove(hash, bytes, candidate.mark),
+            Cause::Evicted => self.policy.evict(hash, bytes, mark),
+            _ => self.policy.remove(hash, bytes, mark),
         }
     }
 }
 
 impl Ranking for Adaptive {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        let object = candidate.object;
-        let cost = match object.cost() {
-            arena::Cost::ONE => Cost::ONE,
-            cost => Cost::of(cost.number()),
-        };
-        let (mark, bytes) = (self.mark_of(object.mark()), object.memory_bytes());
-        self.policy.value(policy::Candidate { mark, bytes, cost }).rank()
+        self.rank_of(&candidate.object)
     }
 
     fn see(&mut self, told: &Told<'_>, event: KeyEvent) -> Option<AccessMark> {
@@ -173,12 +193,6 @@ impl Ranking for Adaptive {
         Some(AccessMark { word: mark.word(), counts: true })
     }
 
-    fn see_read(&mut self, told: &Told<'_>) -> Option<AccessMark> {
-        let (hash, mark) = (salted(told.database, told.hash), self.mark_of(told.mark));
-        let mark = self.policy.hits(hash, 1, told.bytes, mark);
-        Some(AccessMark { word: mark.word(), counts: true })
-    }
-
     fn adopt(&mut self, keys: u64, bytes: u64) {
         self.policy.adopt(keys, bytes);
     }
@@ -191,6 +205,7 @@ impl Ranking for Adaptive {
         self.shared.policy.set_capacity(room.capacity(self.shared.policy.bytes()));
     }
 
+    #[inline]
     fn is_new(&self, mark: AccessMark) -> bool {
         // One that only tells a time would be of this moment for as long as the key is not used.
         mark.counts && self.policy.is_new(Mark::from_word(mark.word))
@@ -202,6 +217,7 @@ impl Ranking for Adaptive {
         }
     }
 
+    #[inline]
     fn leave_window(&mut self) -> Option<Leaving> {
         let (salted, candidate) = self.policy.leave_window()?;
         Some(Leaving { salted, rank: self.policy.value(candidate).rank() })
@@ -211,6 +227,7 @@ impl Ranking for Adaptive {
         Some(self.mark_of(mark).frequency(self.policy.now()))
     }
 
+    #[inline]
     fn memory_bytes(&self) -> u64 {
         (size_of::<Adaptive>() - size_of::<ShardPolicy>()) as u64 + self.policy.memory_bytes()
     }
@@ -222,6 +239,7 @@ impl Ranking for Adaptive {
 
 /// Returns the hash by which the policy knows the key of `hash` in `database`. Salting what it
 /// returns once more gives `hash` again.
+#[inline]
 pub(crate) fn salted(database: DatabaseIndex, hash: u64) -> u64 {
     hash ^ DATABASE_SALT.wrapping_mul(u64::from(database.0))
 }

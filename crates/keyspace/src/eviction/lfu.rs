@@ -4,7 +4,7 @@
 use base::prng::Prng;
 
 use crate::eviction::lru::{AGE_BITS, age};
-use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
+use crate::eviction::policy::{Candidate, Marks, Ranking, RankingKind, Row, Scope};
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-lfu",
@@ -15,7 +15,7 @@ pub(crate) const ALLKEYS: Row = Row {
     samples_min: 1,
     block_samples_min: 1,
     samples_anywhere_min: 1,
-    ranking: |_| Box::new(Lfu),
+    ranking: |_| RankingKind::Other(Box::new(Lfu)),
 };
 
 pub(crate) const VOLATILE: Row = Row { name: "volatile-lfu", scope: Scope::Volatile, ..ALLKEYS };

@@ -3,7 +3,7 @@
 use base::prng::Prng;
 
 use crate::access_mark::last_access;
-use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
+use crate::eviction::policy::{Candidate, Marks, Ranking, RankingKind, Row, Scope};
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-lru",
@@ -14,7 +14,7 @@ pub(crate) const ALLKEYS: Row = Row {
     samples_min: 1,
     block_samples_min: 1,
     samples_anywhere_min: 1,
-    ranking: |_| Box::new(Lru),
+    ranking: |_| RankingKind::Other(Box::new(Lru)),
 };
 
 pub(crate) const VOLATILE: Row = Row { name: "volatile-lru", scope: Scope::Volatile, ..ALLKEYS };

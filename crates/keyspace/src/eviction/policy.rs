@@ -14,7 +14,7 @@ use base::{DatabaseIndex, UnixMs};
 use effects::Cause;
 
 use crate::access_mark::Tracking;
-use crate::eviction::adaptive::{self, SharedPart};
+use crate::eviction::adaptive::{self, Adaptive, SharedPart};
 #[cfg(test)]
 use crate::eviction::recorded;
 use crate::eviction::{lfu, lru, random, ttl};
@@ -43,7 +43,30 @@ pub(crate) struct Row {
     /// As above, where memory of either kind is wanted: nothing is remembered of these choices.
     pub samples_anywhere_min: u32,
     /// Returns the ranking of one shard.
-    pub ranking: fn(&Setup<'_>) -> Box<dyn Ranking>,
+    pub ranking: fn(&Setup<'_>) -> RankingKind,
+}
+
+/// The ranking of a shard. That of the adaptive policy is called by its type: it is told of each
+/// use of a key, and a call through a table would take about as long as what it does then.
+pub(crate) enum RankingKind {
+    Adaptive(Box<Adaptive>),
+    Other(Box<dyn Ranking>),
+}
+
+impl RankingKind {
+    fn get(&self) -> &dyn Ranking {
+        match self {
+            RankingKind::Adaptive(ranking) => &**ranking,
+            RankingKind::Other(ranking) => &**ranking,
+        }
+    }
+
+    fn get_mut(&mut self) -> &mut dyn Ranking {
+        match self {
+            RankingKind::Adaptive(ranking) => &mut **ranking,
+            RankingKind::Other(ranking) => &mut **ranking,
+        }
+    }
 }
 
 /// What the ranking of a shard is made of.
@@ -109,11 +132,6 @@ pub(crate) trait Ranking: Send {
     /// the mark that the entry keeps, where marks are the ranking's own and the key is there.
     fn see(&mut self, _told: &Told<'_>, _event: KeyEvent) -> Option<AccessMark> {
         None
-    }
-
-    /// As [`Ranking::see`] of a key that was used once, which is what happens most often.
-    fn see_read(&mut self, told: &Told<'_>) -> Option<AccessMark> {
-        self.see(told, KeyEvent::Used(1))
     }
 
     /// Learns of so many keys and their bytes that were there when the policy was chosen: it has
@@ -359,7 +377,7 @@ pub(crate) struct ShardPolicy {
     pub observes: bool,
     /// Whether marks of entries are the ranking's own.
     pub owns_marks: bool,
-    ranking: RefCell<Box<dyn Ranking>>,
+    ranking: RefCell<RankingKind>,
     /// What is charged of the ranking's memory.
     charged_bytes: Cell<u64>,
 }
@@ -373,11 +391,12 @@ impl ShardPolicy {
     }
 
     /// Returns how soon the candidate should go. What has expired goes first.
+    #[inline]
     pub fn rank(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64 {
-        match is_expired(&candidate.object, candidate.now) {
-            true => u64::MAX,
-            false => self.ranking.borrow().rank(candidate, random),
+        if is_expired(&candidate.object, candidate.now) {
+            return u64::MAX;
         }
+        self.ranking.borrow().get().rank(candidate, random)
     }
 
     /// Tells the ranking what happened to a key, and charges what it remembers. Returns the mark
@@ -389,7 +408,22 @@ impl ShardPolicy {
         event: KeyEvent,
         account: &MemoryAccount,
     ) -> Option<AccessMark> {
-        let mut ranking = self.ranking.borrow_mut();
+        match &mut *self.ranking.borrow_mut() {
+            RankingKind::Adaptive(ranking) => {
+                self.tell_ranking(&mut **ranking, told, event, account)
+            }
+            RankingKind::Other(ranking) => self.tell_ranking(&mut **ranking, told, event, account),
+        }
+    }
+
+    #[inline(always)]
+    fn tell_ranking(
+        &self,
+        ranking: &mut (impl Ranking + ?Sized),
+        told: &Told<'_>,
+        event: KeyEvent,
+        account: &MemoryAccount,
+    ) -> Option<AccessMark> {
         let mark = ranking.see(told, event);
         if !matches!(event, KeyEvent::Used(_) | KeyEvent::Written) {
             self.charge(ranking.memory_bytes(), account);
@@ -398,49 +432,59 @@ impl ShardPolicy {
         mark
     }
 
-    /// As [`ShardPolicy::tell`], of a key that was used once.
-    #[inline]
-    pub fn tell_read(&self, told: &Told<'_>) -> Option<AccessMark> {
-        self.ranking.borrow_mut().see_read(told)
+    /// As [`ShardPolicy::tell`], of a key that was used once, which is what happens most often;
+    /// `None` where more is to be done than to change the mark, of which nothing is done then.
+    #[inline(always)]
+    pub fn tell_plain_read(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+    ) -> Option<AccessMark> {
+        match &mut *self.ranking.borrow_mut() {
+            RankingKind::Adaptive(ranking) => ranking.plain_hit(database, hash, mark),
+            RankingKind::Other(_) => None,
+        }
     }
 
     /// Tells the ranking that ranks are about to be compared.
     pub fn begin_choice(&self) {
-        self.ranking.borrow_mut().begin_choice();
+        self.ranking.borrow_mut().get_mut().begin_choice();
     }
 
     /// Tells the ranking what memory there is for the keys of all shards.
     pub fn note_room(&self, room: Room) {
-        self.ranking.borrow().note_room(room);
+        self.ranking.borrow().get().note_room(room);
     }
 
     /// Returns whether the key of an entry with `mark` came so lately that it does not go yet.
     #[inline]
     pub fn is_new(&self, mark: AccessMark) -> bool {
-        self.observes && self.ranking.borrow().is_new(mark)
+        self.observes && self.ranking.borrow().get().is_new(mark)
     }
 
     /// Has the ranking, where it observes, prepare for the key of `hash` to come or go.
     #[inline]
     pub fn prefetch(&self, database: DatabaseIndex, hash: u64) {
         if self.observes {
-            self.ranking.borrow().prefetch(database, hash);
+            self.ranking.borrow().get().prefetch(database, hash);
         }
     }
 
     /// Returns a key that is not new any more.
     pub fn leave_window(&self) -> Option<Leaving> {
-        self.ranking.borrow_mut().leave_window()
+        self.ranking.borrow_mut().get_mut().leave_window()
     }
 
     /// Returns how often the entry with `mark` is used, as a logarithm, where the ranking knows.
     pub fn frequency(&self, mark: AccessMark) -> Option<u8> {
-        if self.owns_marks { self.ranking.borrow().frequency(mark) } else { None }
+        if self.owns_marks { self.ranking.borrow().get().frequency(mark) } else { None }
     }
 
     /// Tells the ranking of so many keys that it has not seen come.
     pub fn adopt(&self, keys: u64, bytes: u64, account: &MemoryAccount) {
         let mut ranking = self.ranking.borrow_mut();
+        let ranking = ranking.get_mut();
         ranking.adopt(keys, bytes);
         self.charge(ranking.memory_bytes(), account);
     }

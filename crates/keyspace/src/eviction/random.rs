@@ -2,7 +2,7 @@
 
 use base::prng::Prng;
 
-use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
+use crate::eviction::policy::{Candidate, Marks, Ranking, RankingKind, Row, Scope};
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-random",
@@ -13,7 +13,7 @@ pub(crate) const ALLKEYS: Row = Row {
     samples_min: 1,
     block_samples_min: 1,
     samples_anywhere_min: 1,
-    ranking: |_| Box::new(Random),
+    ranking: |_| RankingKind::Other(Box::new(Random)),
 };
 
 pub(crate) const VOLATILE: Row = Row { name: "volatile-random", scope: Scope::Volatile, ..ALLKEYS };

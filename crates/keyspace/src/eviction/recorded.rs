@@ -8,7 +8,7 @@ use arena::AccessMark;
 use base::DatabaseIndex;
 use base::prng::Prng;
 
-use crate::eviction::policy::{Candidate, KeyEvent, Marks, Ranking, Row, Scope, Told};
+use crate::eviction::policy::{Candidate, KeyEvent, Marks, Ranking, RankingKind, Row, Scope, Told};
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-recorded",
@@ -19,7 +19,7 @@ pub(crate) const ALLKEYS: Row = Row {
     samples_min: 1,
     block_samples_min: 1,
     samples_anywhere_min: 1,
-    ranking: |_| Box::new(Recorded::default()),
+    ranking: |_| RankingKind::Other(Box::new(Recorded::default())),
 };
 
 /// A notification: the database, the hash of the key, and what happened to it.

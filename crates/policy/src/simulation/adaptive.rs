@@ -141,7 +141,9 @@ impl AdaptiveCache {
         });
         let candidate = self.candidate(key);
         let shard = self.take_out(key);
-        self.shards[shard].evict(u64::from(key), candidate);
+        let policy = &mut self.shards[shard];
+        policy.note_victim(policy.value(candidate));
+        policy.evict(u64::from(key), candidate.bytes, candidate.mark);
     }
 
     /// Returns a shard, each key as likely to be in it as any other.
