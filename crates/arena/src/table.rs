@@ -299,22 +299,50 @@ impl Table {
         prefetch(self.memory.pointer(self.home(hash)));
     }
 
-    /// Asks the cache for the entries that the home bucket of `hash` may mean; returns whether
-    /// there are any.
+    /// Asks the cache for the entries that the home bucket of `hash` may mean, of which it returns
+    /// whether there are any, or for the bucket behind it.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) -> bool {
         let bucket = self.bucket(self.home(hash));
-        let mut slots = bucket.matches(tag_of(hash));
-        if slots == 0 {
-            return false;
+        let are_any = self.visit_matches(bucket, hash, |reference| self.prefetch_lines(reference));
+        if !are_any && let Next::Bucket(offset) = bucket.next() {
+            prefetch(self.memory.pointer(offset));
         }
+        are_any
+    }
+
+    /// Asks the cache for the entry of `hash`, wherever in its chain it is, and its page's header.
+    #[inline]
+    pub fn prefetch_removal(&self, hash: u64) {
+        let mut offset = self.home(hash);
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            let are_any = self.visit_matches(bucket, hash, |entry| {
+                self.prefetch_lines(entry);
+                prefetch(self.memory.pointer(page_of(entry)));
+            });
+            offset = if are_any { 0 } else { bucket.link() };
+        }
+    }
+
+    /// Asks the cache for the first two lines of the entry at `reference`.
+    #[inline(always)]
+    fn prefetch_lines(&self, reference: u64) {
+        let entry = self.memory.pointer(reference);
+        prefetch(entry);
+        prefetch(entry.wrapping_add(LINE_BYTES as usize));
+    }
+
+    /// Visits the references of `bucket` with the tag of `hash`; returns whether there are any.
+    #[inline(always)]
+    fn visit_matches(&self, bucket: Bucket, hash: u64, visit: impl Fn(u64)) -> bool {
+        let mut slots = bucket.matches(tag_of(hash));
+        let are_any = slots != 0;
         while slots != 0 {
-            let entry = self.memory.pointer(bucket.reference(slots.trailing_zeros() as usize));
-            prefetch(entry);
-            prefetch(entry.wrapping_add(LINE_BYTES as usize));
+            visit(bucket.reference(slots.trailing_zeros() as usize));
             slots &= slots - 1;
         }
-        true
+        are_any
     }
 
     /// Returns where `key` is. `hash` is the arena hasher's hash of `key`, here and everywhere.

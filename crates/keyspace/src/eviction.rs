@@ -32,7 +32,7 @@ use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
 use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
-use crate::shard::{Shard, is_expired};
+use crate::shard::{DatabaseShard, Shard, is_expired};
 use crate::write::KeyWriter;
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
@@ -313,6 +313,8 @@ struct Drawn {
     found: Vec<(DatabaseIndex, EntryId)>,
     /// Those of one chain.
     chain: Vec<EntryId>,
+    /// Keys that are not new any more.
+    leaving: Vec<LeavingKey>,
 }
 
 impl Drawn {
@@ -322,7 +324,12 @@ impl Drawn {
             true => 0,
             false => VICTIMS_PER_CHOICE_MAX as usize * choice.samples as usize,
         };
-        Drawn { found: Vec::with_capacity(count), chain: Vec::with_capacity(count) }
+        let leaving = if choice.policy.observes() { LEAVING_PER_CHOICE_MAX } else { 0 };
+        Drawn {
+            found: Vec::with_capacity(count),
+            chain: Vec::with_capacity(count),
+            leaving: Vec::with_capacity(leaving),
+        }
     }
 }
 
@@ -530,7 +537,9 @@ impl Keyspace {
             let mut guard = self.lock(index);
             let shard = guard.shard_mut(index);
             shard.policy.note_room(room);
-            let blocks = shard.leaving(1).into_iter().filter_map(|leaving| {
+            let mut leaving = Vec::new();
+            shard.leaving(1, &mut leaving);
+            let blocks = leaving.into_iter().filter_map(|leaving| {
                 let LeavingKey { database, hash, .. } = leaving;
                 let table = &shard.database(database)?.table;
                 table.owned_block(&table.entry(table.find_hash(hash)?))
@@ -648,40 +657,40 @@ impl Shard {
         context: &mut SweepContext<'_>,
     ) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
-        let leaving = self.leaving(victims);
-        leaving.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
-        let offered = self.offer_leaving(&leaving, &mut pool, choice, context);
+        self.leaving(victims, &mut drawn.leaving);
+        self.offer_leaving(&drawn.leaving, &mut pool, choice, context);
         // What leaves the window is looked at as well.
-        let count = victims * choice.samples as usize - offered.min(victims);
+        let count = victims * choice.samples as usize - drawn.leaving.len().min(victims);
+        // Those that may go now and those that may go next: they have been met long ago, and are
+        // asked of the cache while others are drawn and ranked.
+        self.prefetch_buckets(pool.best(2 * victims));
         match choice.policy.is_volatile() {
             true => self.offer_volatile(count, &mut pool, choice, context),
             false => self.draw(count, drawn, choice, context),
         }
-        leaving.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
+        self.prefetch_entries(pool.best(2 * victims));
         for (database, id) in drawn.found.drain(..) {
-            let entry = self.table(database).entry(id);
-            self.offer(&mut pool, (database, &entry), choice, context);
+            let part = self.database(database).expect("a key of it was drawn");
+            self.offer(&mut pool, (database, part, &part.table.entry(id)), choice, context);
         }
-        if victims > 1 {
-            self.prefetch(pool.best(victims));
-        }
+        self.prefetch_removals(pool.best(2 * victims));
         self.eviction_pool = pool;
     }
 
-    /// Offers the keys of `leaving` that may go to `pool`; returns how many it wants.
+    /// Offers the keys of `leaving` that may go to `pool`.
     fn offer_leaving(
         &self,
         leaving: &[LeavingKey],
         pool: &mut EvictionPool<PooledKey>,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
-    ) -> usize {
+    ) {
         // What the window knows is enough to rank them: an entry is looked up where it is to go.
         let is_simple = self.is_simple(choice);
         if !is_simple {
+            leaving.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
             leaving.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
         }
-        let mut offered = 0;
         for &LeavingKey { database, hash, mut rank } in leaving {
             let mut name = None;
             if !is_simple {
@@ -696,17 +705,28 @@ impl Shard {
             }
             if pool.wants(rank) && choice.may_go(database, || hash) {
                 pool.offer(PooledKey { database, hash, name, rank });
-                offered += 1;
             }
         }
-        offered
     }
 
-    /// Asks the cache for what is looked at when `victims` go.
-    fn prefetch(&self, victims: &[PooledKey]) {
-        victims.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
-        victims.iter().for_each(|one| self.policy.prefetch(one.database, one.hash));
-        victims.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
+    /// Asks the cache for the parts of the index in which `candidates` are.
+    fn prefetch_buckets(&self, candidates: &[PooledKey]) {
+        candidates.iter().for_each(|one| self.prefetch_bucket(one.database, one.hash));
+    }
+
+    /// Asks the cache for `candidates`, once the index is there.
+    fn prefetch_entries(&self, candidates: &[PooledKey]) {
+        candidates.iter().for_each(|one| self.prefetch_entry(one.database, one.hash));
+    }
+
+    /// Asks the cache for what is looked at when `candidates` go.
+    fn prefetch_removals(&self, candidates: &[PooledKey]) {
+        for PooledKey { database, hash, .. } in candidates {
+            if let Some(part) = self.database(*database) {
+                part.table.prefetch_removal(*hash);
+            }
+            self.policy.prefetch(*database, *hash);
+        }
     }
 
     /// Offers `count` random keys with times to live to `pool`.
@@ -720,7 +740,8 @@ impl Shard {
         for _ in 0..count {
             let random = self.random_entry(choice.policy, context.random);
             if let Some((database, entry)) = random {
-                self.offer(pool, (database, &entry), choice, context);
+                let part = self.database(database).expect("a key of it was drawn");
+                self.offer(pool, (database, part, &entry), choice, context);
             }
         }
     }
@@ -730,7 +751,7 @@ impl Shard {
     fn draw(
         &self,
         count: usize,
-        Drawn { found, chain }: &mut Drawn,
+        Drawn { found, chain, .. }: &mut Drawn,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
@@ -759,25 +780,37 @@ impl Shard {
     }
 
     /// Offers `entry`, which was drawn, to `pool` if it may go.
-    #[inline]
+    #[inline(always)]
     fn offer(
         &self,
         pool: &mut EvictionPool<PooledKey>,
-        (database, entry): (DatabaseIndex, &Entry<'_>),
+        (database, part, entry): (DatabaseIndex, &DatabaseShard, &Entry<'_>),
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
         if !choice.includes(entry) {
             return;
         }
-        let mut rank = self.eviction_rank(database, entry, context);
-        if self.policy.is_new(entry.mark()) {
-            // Behind all that are not, as their ranks are near each other.
-            rank /= 2;
+        let candidate = policy::Candidate {
+            object: part.object_of(*entry),
+            tracking: &self.published.tracking,
+            now: context.now,
+        };
+        let rank = self.policy.rank_drawn(&candidate, context.random);
+        if pool.wants(rank) {
+            self.offer_ranked(pool, (database, entry), rank, choice);
         }
-        if !pool.wants(rank) {
-            return;
-        }
+    }
+
+    /// As [`Shard::offer`], of an entry whose `rank` the pool wants, which few have.
+    #[inline(never)]
+    fn offer_ranked(
+        &self,
+        pool: &mut EvictionPool<PooledKey>,
+        (database, entry): (DatabaseIndex, &Entry<'_>),
+        rank: u64,
+        choice: Choice<'_>,
+    ) {
         let hash = choice.hasher.hash(entry.key());
         if choice.may_go(database, || hash) {
             let name = self.table(database).spills().then(|| entry.key().into());
@@ -830,22 +863,30 @@ impl Shard {
         Some((database, entry))
     }
 
-    /// Returns a few keys for each of so many `victims` that are not new any more, in each database
-    /// that they may be in.
-    fn leaving(&self, victims: usize) -> Vec<LeavingKey> {
+    /// Replaces `keys` by a few for each of so many `victims` that are not new any more, each in
+    /// each database that it may be in.
+    fn leaving(&self, victims: usize, keys: &mut Vec<LeavingKey>) {
+        keys.clear();
         if !self.policy.observes {
-            return Vec::new();
+            return;
         }
-        let leaving = std::iter::from_fn(|| self.policy.leave_window());
-        let leaving = leaving.take((LEAVING_MAX * victims).min(LEAVING_PER_CHOICE_MAX));
-        let in_databases = |Leaving { salted, rank }| {
-            self.databases().map(move |(database, _)| LeavingKey {
-                database,
-                hash: adaptive::salted(database, salted),
-                rank,
-            })
-        };
-        leaving.flat_map(in_databases).collect()
+        let count = (LEAVING_MAX * victims).min(LEAVING_PER_CHOICE_MAX);
+        // Their hashes have the database in them, which is not known: each is tried.
+        let mut databases = self.databases().map(|(database, _)| database);
+        let Some(first) = databases.next() else { return };
+        for Leaving { salted, rank } in
+            std::iter::from_fn(|| self.policy.leave_window()).take(count)
+        {
+            keys.push(LeavingKey { database: first, hash: adaptive::salted(first, salted), rank });
+        }
+        let count = keys.len();
+        for database in databases {
+            for index in 0..count {
+                let LeavingKey { hash, rank, .. } = keys[index];
+                let salted = adaptive::salted(first, hash);
+                keys.push(LeavingKey { database, hash: adaptive::salted(database, salted), rank });
+            }
+        }
     }
 
     /// Returns whether each key of the shard may be chosen, is known by its hash alone, and is in

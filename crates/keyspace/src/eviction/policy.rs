@@ -399,6 +399,25 @@ impl ShardPolicy {
         self.ranking.borrow().get().rank(candidate, random)
     }
 
+    /// As [`ShardPolicy::rank`] of a candidate that was drawn: one that came so lately that it does
+    /// not go yet is behind all that did not, as their ranks are near each other.
+    #[inline(always)]
+    pub fn rank_drawn(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64 {
+        if is_expired(&candidate.object, candidate.now) {
+            return u64::MAX;
+        }
+        let (rank, is_new) = match &*self.ranking.borrow() {
+            RankingKind::Adaptive(ranking) => {
+                (ranking.rank_of(&candidate.object), ranking.is_new(candidate.object.mark()))
+            }
+            RankingKind::Other(ranking) => {
+                let is_new = self.observes && ranking.is_new(candidate.object.mark());
+                (ranking.rank(candidate, random), is_new)
+            }
+        };
+        if is_new { rank / 2 } else { rank }
+    }
+
     /// Tells the ranking what happened to a key, and charges what it remembers. Returns the mark
     /// that the entry keeps, where marks are the ranking's own.
     #[inline(never)]
