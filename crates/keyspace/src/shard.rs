@@ -211,6 +211,7 @@ impl Shard {
         if self.policy.observes {
             let own = match event {
                 KeyEvent::Used(1) => self.tell_read(database, hash, &entry),
+                KeyEvent::Written => self.tell_write(database, hash, &entry),
                 _ => self.tell_used(database, hash, entry, event),
             };
             if let Some(own) = own {
@@ -240,10 +241,43 @@ impl Shard {
         entry: &Entry<'_>,
     ) -> Option<AccessMark> {
         let mark = self.policy.tell_plain_read(database, hash, entry.mark());
-        if mark.is_some() {
-            return mark;
-        }
+        if mark.is_some() { mark } else { self.tell_whole_read(database, hash, entry) }
+    }
+
+    /// As [`Shard::tell_read`] where more changes than the mark. Apart, as it needs a stack frame.
+    #[cold]
+    #[inline(never)]
+    fn tell_whole_read(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: &Entry<'_>,
+    ) -> Option<AccessMark> {
         self.tell_used(database, hash, *entry, KeyEvent::Used(1))
+    }
+
+    /// As [`Shard::tell_read`], of a key that was written over.
+    #[inline(never)]
+    fn tell_write(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: &Entry<'_>,
+    ) -> Option<AccessMark> {
+        let mark = self.policy.tell_plain_write(database, hash, entry.mark());
+        if mark.is_some() { mark } else { self.tell_whole_write(database, hash, entry) }
+    }
+
+    /// As [`Shard::tell_whole_read`], of a key that was written over.
+    #[cold]
+    #[inline(never)]
+    fn tell_whole_write(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: &Entry<'_>,
+    ) -> Option<AccessMark> {
+        self.tell_used(database, hash, *entry, KeyEvent::Written)
     }
 
     /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no

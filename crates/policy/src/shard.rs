@@ -101,6 +101,14 @@ impl ShardPolicy {
         Some(mark.used(self.now(), random))
     }
 
+    /// As [`ShardPolicy::plain_hit`], of [`ShardPolicy::overwrite`].
+    #[inline(always)]
+    pub fn plain_overwrite(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
+        let mark = self.plain_hit(hash, mark)?;
+        self.accesses.happened.writes += 1;
+        Some(mark)
+    }
+
     /// As [`ShardPolicy::hit`], for so many `times` that were reported at once; asks for the
     /// `bytes` only where the key is one of the few that are followed.
     pub fn hits(&mut self, hash: u64, times: u32, bytes: impl FnOnce() -> u64, mark: Mark) -> Mark {
@@ -338,5 +346,58 @@ impl ShardPolicy {
     fn ghost_count(&self) -> u64 {
         let affordable = self.bytes / GHOSTS_MEMORY_SHARE / BYTES_PER_GHOST;
         affordable.min(self.keys * GHOSTS_PER_KEY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::value::Objective;
+
+    fn policy() -> ShardPolicy {
+        let shared = Shared::new(Objective::Hits, 10_000_000, 1, 7);
+        let mut policy = ShardPolicy::new(Arc::new(shared), 9);
+        policy.adopt(100_000, 10_000_000);
+        policy
+    }
+
+    #[test]
+    fn plain_accesses_are_whole_ones_that_nobody_follows() {
+        let (plain, whole, random) = (&mut policy(), &mut policy(), &mut Prng::new(1));
+        let (mut hits, mut misses, mut writes, mut plain_count) = (0, 0, 0, 0);
+        for _ in 0..20_000 {
+            let (hash, mark) = (random.next(), Mark::from_word(random.next() as u32));
+            match random.below(4) {
+                0 => {
+                    misses += 1;
+                    plain.miss(hash);
+                    whole.miss(hash);
+                    continue;
+                }
+                1 => {
+                    writes += 1;
+                    let found = plain.plain_overwrite(hash, mark);
+                    plain_count += u32::from(found.is_some());
+                    let found = found.unwrap_or_else(|| plain.overwrite(hash, || 100, mark));
+                    assert_eq!(found, whole.overwrite(hash, || 100, mark));
+                }
+                _ => {
+                    hits += 1;
+                    let found = plain.plain_hit(hash, mark);
+                    plain_count += u32::from(found.is_some());
+                    let found = found.unwrap_or_else(|| plain.hits(hash, 1, || 100, mark));
+                    assert_eq!(found, whole.hits(hash, 1, || 100, mark));
+                }
+            }
+        }
+        assert!(plain_count > 10_000, "most are plain: {plain_count}");
+        for policy in [&mut *plain, &mut *whole] {
+            policy.refresh();
+            assert_eq!(policy.shared.lookups_and_hits(), (hits + misses, hits));
+        }
+        assert_eq!(plain.shared.clock(), whole.shared.clock());
+        assert!(writes > 0 && plain.shared.clock() > 0);
     }
 }

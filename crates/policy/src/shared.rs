@@ -167,6 +167,12 @@ impl Shared {
         shadows.advice()
     }
 
+    /// Returns how many lookups there were, and how many of them found their key.
+    #[cfg(test)]
+    pub(crate) fn lookups_and_hits(&self) -> (u64, u64) {
+        (self.lookups.load(Ordering::Relaxed), self.hits.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn scatter(&self) -> Scatter {
         self.scatter
     }

@@ -126,6 +126,18 @@ impl Adaptive {
         Some(AccessMark { word: mark.word(), counts: true })
     }
 
+    /// As [`Adaptive::plain_hit`], of a key that was written over.
+    #[inline(always)]
+    pub fn plain_overwrite(
+        &mut self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+    ) -> Option<AccessMark> {
+        let mark = self.policy.plain_overwrite(salted(database, hash), self.mark_of(mark))?;
+        Some(AccessMark { word: mark.word(), counts: true })
+    }
+
     /// Returns how soon what `object` is should go; as [`Ranking::rank`], where each candidate that
     /// is drawn passes.
     #[inline(always)]

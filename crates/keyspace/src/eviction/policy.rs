@@ -466,6 +466,20 @@ impl ShardPolicy {
         }
     }
 
+    /// As [`ShardPolicy::tell_plain_read`], of a key that was written over.
+    #[inline(always)]
+    pub fn tell_plain_write(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+    ) -> Option<AccessMark> {
+        match &mut *self.ranking.borrow_mut() {
+            RankingKind::Adaptive(ranking) => ranking.plain_overwrite(database, hash, mark),
+            RankingKind::Other(_) => None,
+        }
+    }
+
     /// Tells the ranking that ranks are about to be compared.
     pub fn begin_choice(&self) {
         self.ranking.borrow_mut().get_mut().begin_choice();
