@@ -9,7 +9,7 @@
 //! marks.
 //!
 //! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or 96
-//! KiB where that is more, and at most 2 MiB. When there are too many the part is halved, and those
+//! KiB where that is more, and at most 1 MiB. When there are too many the part is halved, and those
 //! that are out of it are forgotten.
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ use crate::value::{Blend, Objective, Value};
 /// 2^`BITS_MANY` is.
 const KEYS_MAX: u64 = 2048;
 /// At most so many are followed where a smaller part is.
-const KEYS_MANY: u64 = 8192;
+const KEYS_MANY: u64 = 4096;
 const BITS_MANY: u8 = 6;
 /// The smallest part that is followed is one key in two to this power.
 const BITS_MAX: u8 = 16;
