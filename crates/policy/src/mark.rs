@@ -195,6 +195,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_of_a_counter_and_one_access_is_right_on_average() {
+        let random = &mut Prng::new(4);
+        for (counter, age) in [(81, 7), (81, 4), (41, 12), (17, 3), (9, 30), (81, 448), (33, 250)] {
+            let (mark, now) = (Mark::new(counter, counter, 65_400), 65_400_u16.wrapping_add(age));
+            let (slow, fast) = mark.logs(now);
+            const RUNS: u32 = 20_000;
+            let (mut slow_sum, mut fast_sum) = (0.0, 0.0);
+            for _ in 0..RUNS {
+                let (slow, fast) = mark.used(now, random.next()).logs(now);
+                (slow_sum, fast_sum) =
+                    (slow_sum + octaves(slow).exp2(), fast_sum + octaves(fast).exp2());
+            }
+            for (sum, log) in [(slow_sum, slow), (fast_sum, fast)] {
+                let (mean, expected) = (sum / f64::from(RUNS), octaves(log).exp2() + 1.0);
+                assert!(
+                    (mean / expected - 1.0).abs() < 0.01,
+                    "{counter} {age}: {mean}, {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn counters_never_wrap() {
         let random = &mut Prng::new(2);
         for start in [0, 1, 100, 254, 255] {
