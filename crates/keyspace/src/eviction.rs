@@ -10,6 +10,7 @@ pub(crate) mod adaptive;
 mod lfu;
 mod lru;
 pub(crate) mod policy;
+pub(crate) mod pool;
 mod random;
 #[cfg(test)]
 pub(crate) mod recorded;
@@ -27,6 +28,7 @@ use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs, key_slot};
 use effects::Cause;
 
 use crate::eviction::policy::{EvictionPolicy, Leaving, Room};
+use crate::eviction::pool::{CANDIDATES_MAX, EvictionPool, Pooled};
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
@@ -37,8 +39,6 @@ use crate::write::KeyWriter;
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
 pub(crate) const SAMPLES_DEFAULT: u32 = 5;
-/// How many candidates a shard remembers: Redis's EVPOOL_SIZE.
-const CANDIDATES_MAX: usize = 16;
 /// A shard with fewer keys that may go remembers none: a sample is a good part of them, and what it
 /// remembered would be a good part of their memory.
 const REMEMBERING_KEYS_MIN: u64 = 128;
@@ -93,22 +93,6 @@ impl Choice<'_> {
     }
 }
 
-/// The candidates that should go first of all that were drawn: keys of a shard, or blocks of all.
-#[derive(Debug)]
-pub(crate) struct EvictionPool<C> {
-    /// By which policy the candidates are ranked.
-    policy: Option<EvictionPolicy>,
-    /// By their ranks, the lowest first.
-    candidates: Vec<C>,
-}
-
-/// What a pool remembers.
-pub(crate) trait Pooled {
-    fn rank(&self) -> u64;
-
-    fn is_same(&self, other: &Self) -> bool;
-}
-
 /// A random key, or one that is not new any more.
 #[derive(Debug)]
 pub(crate) struct PooledKey {
@@ -127,71 +111,6 @@ struct LeavingKey {
     hash: u64,
     /// As [`Leaving::rank`].
     rank: u64,
-}
-
-impl<C> Default for EvictionPool<C> {
-    fn default() -> EvictionPool<C> {
-        EvictionPool { policy: None, candidates: Vec::new() }
-    }
-}
-
-impl<C: Pooled> EvictionPool<C> {
-    /// Forgets candidates that another policy ranked, or that are as good as any other.
-    fn prepare(&mut self, policy: EvictionPolicy) {
-        if self.policy != Some(policy) || policy.is_random() {
-            self.candidates.clear();
-            self.policy = Some(policy);
-        }
-        self.candidates.reserve_exact(CANDIDATES_MAX - self.candidates.len());
-    }
-
-    fn is_full(&self) -> bool {
-        self.candidates.len() == CANDIDATES_MAX
-    }
-
-    /// Returns whether a candidate of `rank` is among those of the highest ranks.
-    #[inline]
-    fn wants(&self, rank: u64) -> bool {
-        !self.is_full() || rank > self.candidates[0].rank()
-    }
-
-    /// Remembers `candidate` if it is among those of the highest ranks.
-    fn offer(&mut self, mut candidate: C) {
-        if let Some(known) = self.candidates.iter().position(|one| one.is_same(&candidate)) {
-            // Whichever is too high is found out when the candidate is to go.
-            let known = self.candidates.remove(known);
-            if known.rank() > candidate.rank() {
-                candidate = known;
-            }
-        } else if !self.wants(candidate.rank()) {
-            return;
-        } else if self.is_full() {
-            self.candidates.remove(0);
-        }
-        let place = self.candidates.partition_point(|one| one.rank() <= candidate.rank());
-        self.candidates.insert(place, candidate);
-    }
-
-    /// Takes out the best victim.
-    fn take(&mut self) -> Option<C> {
-        self.candidates.pop()
-    }
-}
-
-impl EvictionPool<PooledKey> {
-    /// Returns the `count` best victims, or as many as there are.
-    fn best(&self, count: usize) -> &[PooledKey] {
-        &self.candidates[self.candidates.len().saturating_sub(count)..]
-    }
-
-    /// Forgets the candidates with names, so that what a shard remembers stays small.
-    fn trim(&mut self) {
-        self.candidates.retain(|one| one.name.is_none());
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        (self.candidates.capacity() * size_of::<PooledKey>()) as u64
-    }
 }
 
 impl Pooled for PooledKey {
@@ -244,7 +163,7 @@ impl Keyspace {
             }
             shard.sample_candidates(at_once as usize, &mut drawn, choice, context);
             // Candidates that come from a window may have been deleted meanwhile: there are others.
-            let may_be_gone = shard.policy.observes && !shard.eviction_pool.candidates.is_empty();
+            let may_be_gone = shard.policy.observes && !shard.eviction_pool.is_empty();
             let mut gone = 0;
             while gone < at_once && freed.bytes() < goal {
                 let Some(one) = shard.evict_best(choice, context) else { break };
@@ -267,7 +186,8 @@ impl Keyspace {
         if keys < REMEMBERING_KEYS_MIN {
             shard.eviction_pool = EvictionPool::default();
         }
-        shard.eviction_pool.trim();
+        // Candidates with names are forgotten, so that what a shard remembers stays small.
+        shard.eviction_pool.retain(|one| one.name.is_none());
         let pool_bytes_now = shard.eviction_pool.memory_bytes();
         drop(guard);
         // What large collections and blocks took is to be free when this returns.

@@ -12,7 +12,8 @@ use rdb::Version;
 
 use crate::eviction::adaptive::AdaptiveState;
 use crate::eviction::policy::EvictionPolicy;
-use crate::eviction::{Block, EvictionPool, SAMPLES_DEFAULT};
+use crate::eviction::pool::EvictionPool;
+use crate::eviction::{Block, SAMPLES_DEFAULT};
 use crate::guard::Guard;
 use crate::key_waits::UnservedKeys;
 use crate::memory_limit::{MemoryAccount, TENACITY_DEFAULT};

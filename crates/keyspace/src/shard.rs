@@ -11,8 +11,9 @@ use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, 
 use collections::{Limits, Rules};
 use effects::EffectSink;
 
+use crate::eviction::PooledKey;
 use crate::eviction::policy::{EvictionPolicy, KeyEvent, Setup, ShardPolicy, Told};
-use crate::eviction::{EvictionPool, PooledKey};
+use crate::eviction::pool::EvictionPool;
 use crate::key_waits::{UnservedKeys, WaitTable};
 use crate::key_watches::WatchTable;
 use crate::leases::LeaseTable;
