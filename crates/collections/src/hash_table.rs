@@ -12,7 +12,7 @@ use base::step_counters::{self, CountedStep};
 
 use crate::chunked::Chunked;
 use crate::heap_bytes;
-use crate::walk::{Keeper, WalkPlace, Walked, put_part, put_time};
+use crate::walk::{Freed, Keeper, WalkPlace, Walked, put_part, put_time};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -337,8 +337,9 @@ impl<E: Entries> Walked for Table<E> {
         self.step_with(is_due, out, put_entry(has_times))
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<Freed> {
         self.walk.0 = None;
+        None
     }
 }
 

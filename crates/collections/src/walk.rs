@@ -125,8 +125,8 @@ pub(crate) trait Walked {
     /// each few; returns whether there is none left.
     fn step(&mut self, is_due: &mut dyn FnMut() -> bool, out: &mut Vec<u8>) -> bool;
 
-    /// Ends the walk.
-    fn end(&mut self);
+    /// Ends the walk; returns what was kept for it in the structure, where that may be long.
+    fn end(&mut self) -> Option<Freed>;
 }
 
 /// The place of a walk in the structure that it leads through. A copy of that has none.
@@ -169,11 +169,10 @@ impl Collection {
         self.walked().is_some_and(|walked| walked.keeper().is_some())
     }
 
-    /// Ends the walk that goes on, if one does.
-    pub fn end_walk(&mut self) {
-        if let Some(walked) = self.walked() {
-            walked.end();
-        }
+    /// Ends the walk that goes on, if one does; returns what the collection kept for it.
+    #[must_use = "it is to be freed where no shard is locked"]
+    pub fn end_walk(&mut self) -> Option<Freed> {
+        self.walked()?.end()
     }
 
     fn walked(&mut self) -> Option<&mut dyn Walked> {

@@ -303,7 +303,7 @@ impl Snapshot<'_> {
             if is_walked {
                 *self.shared.walked() = Some(ShardIndex(self.position));
             } else if is_done {
-                shard.end_snapshot();
+                batch.freed.extend(shard.end_snapshot());
                 self.position += 1;
             }
         }
@@ -332,7 +332,8 @@ impl Drop for Snapshot<'_> {
         }
         self.shared.has_ended.store(true, Ordering::Relaxed);
         for index in self.keyspace.shard_indexes() {
-            self.keyspace.lock(index).only().0.end_snapshot();
+            let freed = self.keyspace.lock(index).only().0.end_snapshot();
+            drop(freed);
         }
     }
 }
@@ -688,6 +689,7 @@ impl LargeWalk {
 
 impl Drop for LargeWalk {
     fn drop(&mut self) {
+        drop(self.take_owned());
         let KeptBytes { copied, left } = self.walk.kept_bytes();
         self.shared.large_count.fetch_sub(1, Ordering::Relaxed);
         self.shared.queued_bytes.fetch_sub(copied, Ordering::Relaxed);
@@ -729,20 +731,23 @@ impl Shard {
         self.snapshot = has_keys.then(|| Box::new(ShardSnapshot::new(Arc::clone(shared))));
     }
 
-    fn end_snapshot(&mut self) {
-        let large = self.snapshot.take().map(|mut snapshot| std::mem::take(&mut snapshot.large));
-        for mut large in large.into_iter().flatten() {
+    /// Ends the snapshot that runs; returns what it kept, to be freed where no shard is locked.
+    #[must_use = "it is to be freed where no shard is locked"]
+    pub fn end_snapshot(&mut self) -> Vec<Freed> {
+        let (snapshot, mut freed) = (self.snapshot.take(), Vec::new());
+        for large in snapshot.iter().flat_map(|snapshot| &snapshot.large) {
             if let Some((database, handle)) = large.stored_at() {
-                self.stored(database, handle).end_walk();
-            } else if let Some(collection) = large.take_owned() {
-                self.retire(collection);
+                freed.extend(self.stored(database, handle).end_walk());
             }
         }
+        // It is charged for all of them, and comes last.
+        freed.extend(snapshot.map(|snapshot| snapshot as Freed));
         for database in (0..base::DATABASE_COUNT_MAX as u8).map(DatabaseIndex) {
             if let Some(part) = self.database_mut(database) {
                 part.snapshot_walk = None;
             }
         }
+        freed
     }
 
     /// Goes through buckets until `is_due`; returns whether there is none left.
@@ -815,7 +820,7 @@ impl Shard {
         let MovedWalk { mut large, is_given } = moved;
         let shared = Arc::clone(&large.shared);
         if shared.has_ended.load(Ordering::Relaxed) {
-            return self.stored(database, handle).end_walk();
+            return drop(self.stored(database, handle).end_walk());
         }
         (large.database_now, large.place) = (database, LargePlace::Stored(handle));
         if is_given {

@@ -17,7 +17,7 @@ use crate::hash_table::Entries;
 use crate::heap_bytes;
 use crate::pairs::{PairTable, Pairs};
 use crate::sorted_set::{Direction, SortedSet};
-use crate::walk::{Keeper, Walked, put_time};
+use crate::walk::{Freed, Keeper, Walked, put_time};
 
 /// The latest time that a field may have, in milliseconds: what a double tells exactly, and a
 /// payload of Redis has room for.
@@ -152,8 +152,8 @@ impl Walked for TimedHash {
         table.step_with(is_due, out, put_timed(times, hasher))
     }
 
-    fn end(&mut self) {
-        self.table().0.end();
+    fn end(&mut self) -> Option<Freed> {
+        self.table().0.end()
     }
 }
 

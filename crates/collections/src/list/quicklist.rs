@@ -8,7 +8,7 @@ use crate::compact_limits::ListLimit;
 use crate::element::{Element, Needle};
 use crate::heap_bytes;
 use crate::listpack::Listpack;
-use crate::walk::{Keeper, WalkPlace, Walked, put_part};
+use crate::walk::{Freed, Keeper, WalkPlace, Walked, put_part};
 
 /// What Redis counts beside an element's bytes when it asks whether a listpack takes it.
 ///
@@ -420,8 +420,9 @@ impl Walked for Quicklist {
         true
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<Freed> {
         self.walk.0 = None;
+        None
     }
 }
 

@@ -13,7 +13,7 @@ use crate::heap_bytes;
 use crate::listpack::{Listpack, element_bytes_max};
 use crate::listpack_view::{At, ListpackView};
 use crate::sorted_set::Direction;
-use crate::walk::{Keeper, WalkPlace, Walked};
+use crate::walk::{Freed, Keeper, WalkPlace, Walked};
 
 /// The most bytes of one node: what a listpack can have, and some.
 const NODE_BYTES_MAX: u64 = 1 << 30;
@@ -589,8 +589,9 @@ impl Walked for Log {
         true
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<Freed> {
         self.walk.0 = None;
+        None
     }
 }
 

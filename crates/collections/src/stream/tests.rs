@@ -812,6 +812,7 @@ fn a_walk_gives_the_groups_of_its_begin_whatever_changes() {
             assert_eq!(kept.copied + released.copied, told.copied, "seed {seed}");
             assert_eq!(kept.left + released.left, told.left, "seed {seed}");
             steps_left -= 1;
+            assert!(!step.is_done || !step.freed.is_empty(), "names are left to the caller");
             if step.is_done || told.copied + told.left > most || steps_left == 0 {
                 break step.is_done;
             }
@@ -822,9 +823,32 @@ fn a_walk_gives_the_groups_of_its_begin_whatever_changes() {
             assert_eq!((walked, announced), (expected, [0; 4]), "seed {seed}");
             assert_eq!(walk.kept_bytes().left, 0);
         } else {
-            collection.end_walk();
+            drop(collection.end_walk());
         }
         let Collection::Stream(stream) = &collection else { unreachable!() };
         assert!(!is_walked(stream));
+    }
+}
+
+#[test]
+fn a_walk_that_begins_in_place_of_another_gives_what_is_there_then() {
+    for seed in 0..if cfg!(miri) { 2 } else { 100 } {
+        let mut random = Prng::new(seed);
+        let mut stream = Stream::default();
+        (0..200).for_each(|_| change_groups(&mut stream, &mut random));
+        let mut collection = Collection::Stream(stream);
+        let (mut former, _) = begin_walk(&mut collection, u64::MAX);
+        for _ in 0..random.below(20) {
+            former.step(Some(&mut collection), &mut || true, &mut |_| ());
+            let Collection::Stream(stream) = &mut collection else { unreachable!() };
+            change_groups(stream, &mut random);
+        }
+        let Collection::Stream(stream) = &collection else { unreachable!() };
+        let expected = WalkedStream::of(stream);
+        let (mut walk, _) = begin_walk(&mut collection, u64::MAX);
+        let (mut walked, mut announced) = (WalkedStream::default(), [0; 4]);
+        let give = &mut |parts: Vec<u8>| walked.add(&parts, &mut announced);
+        assert!(walk.step(Some(&mut collection), &mut || false, give).is_done);
+        assert_eq!(walked, expected, "seed {seed}");
     }
 }

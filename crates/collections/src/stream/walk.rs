@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::{Group, Groups, Parts, Stream, StreamPart};
 use crate::heap_bytes;
-use crate::walk::{Growth, Keeper, KeptBytes, Walked};
+use crate::walk::{Freed, Growth, Keeper, KeptBytes, Walked};
 
 /// A bound of what a name takes in a tree of names without values, or in a list.
 const NAME_BYTES: u64 = 64;
@@ -122,6 +122,8 @@ impl StreamWalk {
 
 impl Walked for Stream {
     fn begin(&mut self, keeper: Arc<Keeper>) -> u64 {
+        // Groups that keep how they were for another walk would give that.
+        drop(self.end());
         let Parts { log, groups, walk, .. } = &mut *self.0;
         let (counters, group_count) = (log.counters(), groups.len() as u64);
         let mut part = Vec::new();
@@ -154,17 +156,20 @@ impl Walked for Stream {
                 return false;
             }
         }
-        place.0 = None;
+        // There may be many names of groups.
+        if let Some(walk) = place.0.take() {
+            let keeper = Arc::clone(&walk.keeper);
+            keeper.release(KeptBytes::default(), walk);
+        }
         true
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<Freed> {
         let Parts { log, groups, walk, .. } = &mut *self.0;
-        log.end();
-        for name in walk.0.take().into_iter().flat_map(|walk| walk.begun) {
-            if let Some(group) = groups.get_mut(&name) {
-                group.end_walk();
-            }
-        }
+        _ = log.end();
+        let walk = walk.0.take()?;
+        let begun = walk.begun.iter().filter_map(|name| groups.get_mut(name)?.end_walk());
+        let begun: Vec<_> = begun.collect();
+        Some(Box::new((begun, walk)))
     }
 }
