@@ -228,7 +228,8 @@ impl Freed {
 }
 
 /// Keys that were drawn for a choice. Whoever evicts has it before the shard is locked and for all
-/// choices, so that drawing allocates under the lock only where a chain is unusually long.
+/// choices, so that a choice allocates under the lock only where a chain is unusually long, or
+/// where keys may be in several databases.
 struct Drawn {
     found: Vec<(DatabaseIndex, EntryId)>,
     /// Those of one chain.
