@@ -7,8 +7,9 @@
 //! The stamp is the [`Tick`] of the last access. A counter is a sum over the accesses: each counted
 //! one when it happened, and is worth half as much each half-life later. The slow counter forgets
 //! in 64 turnovers, the fast one in 1. A counter is stored as a logarithm in eighths of an octave,
-//! plus 1, as it was at the stamp; 0 is no access at all. Each change rounds at random so that the
-//! mean is right: a key that is used often would otherwise stop growing.
+//! plus 1, as it was at the stamp; 0 is an eighth of an octave less than one access. Each change
+//! rounds at random so that the mean is right: a key that is used often would otherwise stop
+//! growing.
 
 use crate::logarithm::{self, Log, NOTHING, OCTAVE};
 
@@ -146,7 +147,7 @@ const SUMS: [u32; SUM_COUNT] = {
     let mut sums = [0; SUM_COUNT];
     let mut index = 0;
     while index < SUM_COUNT {
-        // 0 is no access, and 1 is one of them.
+        // 1 is one access.
         let steps = index as i32 - STEPS_BELOW as i32 - 1;
         let larger = if steps > 0 { steps as u32 } else { 0 };
         let growth = logarithm::growth_of_eighths(steps.unsigned_abs());

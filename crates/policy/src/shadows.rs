@@ -280,7 +280,8 @@ impl Shadows {
             let key = self.least_known(sample.now);
             self.forget(key);
         }
-        // The access that follows counts the first.
+        // With the access that follows it counts as used nearly twice, which has more hits than to
+        // count that once.
         let mark = Mark::new(0, 0, sample.now);
         self.keys.insert(Entry::new(sample.hash, sample.bytes, mark))
     }
