@@ -65,7 +65,7 @@ def files(db):
     import forebay.fsspec
 
     forebay.fsspec.register()
-    return fsspec.filesystem("forebay", url=db.url)
+    return fsspec.filesystem("forebay", server=db.url)
 
 
 def test_files_are_values(db, files):
@@ -108,8 +108,12 @@ def test_file_is_seen_when_it_is_closed(db, files):
 def test_pandas_reads_and_writes_files(db, files):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
-    frame.to_csv("forebay://frames/one.csv", index=False, storage_options={"url": db.url})
-    found = pandas.read_csv("forebay://frames/one.csv", storage_options={"url": db.url})
+    options = {"server": db.url}
+    frame.to_csv("forebay://frames/one.csv", index=False, storage_options=options)
+    found = pandas.read_csv("forebay://frames/one.csv", storage_options=options)
+    assert found.equals(frame)
+    frame.to_parquet("forebay://frames/one.parquet", storage_options=options)
+    found = pandas.read_parquet("forebay://frames/one.parquet", storage_options=options)
     assert found.equals(frame)
 
 
@@ -259,6 +263,8 @@ def test_managers_objects_are_as_pythons(db):
         space.x
     value = manager.Value("i", b"bytes")
     assert value.value == b"bytes"
+    with pytest.raises(ValueError, match="bound"):
+        manager.Queue(2)
     jobs = manager.Queue()
     for wrong in (jobs.get_nowait, lambda: jobs.get(timeout=0.01)):
         with pytest.raises(queue.Empty):

@@ -515,8 +515,8 @@ def test_wait_for_a_value_lets_other_threads_run(db):
     assert db.get_blocking("key", timeout=0.01) is None
 
 
-def test_close_ends_what_other_threads_wait_for(each):
-    db = forebay.connect(each.url)
+def raised_by_waits_as_it_closes(db):
+    """Closes `db` while threads wait for it; returns how many there were, and what they raised."""
     raised = []
 
     def work(wait):
@@ -535,11 +535,22 @@ def test_close_ends_what_other_threads_wait_for(each):
     threads = [threading.Thread(target=work, args=(wait,), daemon=True) for wait in waits]
     for thread in threads:
         thread.start()
-    until(lambda: fields(each, "clients")["blocked_clients"].strip() == str(len(waits)))
+    with forebay.connect(db.url) as other:
+        until(lambda: fields(other, "clients")["blocked_clients"].strip() == str(len(waits)))
     db.close()
     for thread in threads:
         thread.join(60)
-    assert raised == [forebay.ClosedError] * len(waits)
+    return len(waits), raised
+
+
+def test_close_ends_what_other_threads_wait_for_and_the_server_of_open():
+    count, raised = raised_by_waits_as_it_closes(forebay.open())
+    assert raised == [forebay.ClosedError] * count
+
+
+def test_close_ends_what_other_threads_wait_for(each):
+    count, raised = raised_by_waits_as_it_closes(forebay.connect(each.url))
+    assert raised == [forebay.ClosedError] * count
     each.put("key", b"later")
     each.call("RPUSH", "list", "later")
     assert each.get("key") == b"later" and each.call("LLEN", "list") == 1

@@ -701,8 +701,15 @@ impl Client {
         &self,
         run: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.inner.memory.check_process()?;
-        self.inner.thread_connections.with(|| self.open(), run)
+        let memory = &self.inner.memory;
+        memory.check_process()?;
+        self.inner.thread_connections.with(|| self.open(), run).map_err(|error| match error {
+            // Who closes the client may end the server with it.
+            ClientError::Broken(_) if memory.is_closed.load(Ordering::Relaxed) => {
+                ClientError::Closed
+            }
+            error => error,
+        })
     }
 
     /// Opens a connection for one thread.

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -236,6 +236,9 @@ impl ServerMemory {
 
     #[cold]
     fn renew(&self, path: &Path) -> Result<Current, ClientError> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(ClientError::Closed);
+        }
         let begin = Instant::now();
         let mut failure = self.renewing.lock().expect("no holder panics");
         let session = self.session.load();

@@ -4,8 +4,8 @@
     import forebay.fsspec
 
     forebay.fsspec.register()
-    files = fsspec.filesystem("forebay", url="shm:///run/forebay.sock")
-    with fsspec.open("forebay://data/part.parquet", url="shm:///run/forebay.sock") as file: ...
+    files = fsspec.filesystem("forebay", server="shm:///run/forebay.sock")
+    with fsspec.open("forebay://data/part.parquet", server="shm:///run/forebay.sock") as file: ...
 
 Folders are there as long as a file is in them. A file is seen once it is closed.
 """
@@ -22,15 +22,18 @@ def register():
 
 
 class ForebayFileSystem(AbstractFileSystem):
-    """The keys of one store as files; `ttl` is how long each lives in seconds."""
+    """The keys of the store at the URL `server` as files; `ttl` is how long each lives in seconds.
+
+    It is not named `url`, which is what fsspec names a file's own.
+    """
 
     protocol = "forebay"
     root_marker = ""
     cachable = False
 
-    def __init__(self, url, ttl=None, **options):
-        super().__init__(url=url, ttl=ttl, **options)
-        self.db = forebay.connect(url)
+    def __init__(self, server, ttl=None, **options):
+        super().__init__(server=server, ttl=ttl, **options)
+        self.db = forebay.connect(server)
         self.ttl = ttl
 
     @classmethod

@@ -9,7 +9,7 @@ Every object is pickled as its name, and so passes to processes that are forked 
 the store until `manager.clear` deletes all that the manager has made, or `delete` one. Elements are
 pickled: large arrays are handed on without a copy by queues, and by keys of the store itself.
 
-Conditions, barriers, semaphores and pools are not here.
+Arrays, events, conditions, barriers, semaphores, pools and queues with a bound are not here.
 """
 
 import os
@@ -59,7 +59,10 @@ class Manager:
         self._db.put(made.key, _Held(value), nx=True)
         return made
 
-    def Queue(self, name=None):
+    def Queue(self, maxsize=0, *, name=None):
+        """Returns a queue without a bound; a `maxsize` of more than 0 is refused by `ValueError`."""
+        if maxsize > 0:
+            raise ValueError("the manager has no queues with a bound: maxsize is 0")
         return SharedQueue(self._db, self._next(name))
 
     def Lock(self, name=None, ttl=30.0):
