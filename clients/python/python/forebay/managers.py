@@ -60,7 +60,7 @@ class Manager:
         return made
 
     def Queue(self, maxsize=0, *, name=None):
-        """Returns a queue without a bound; a `maxsize` of more than 0 is refused by `ValueError`."""
+        """Returns a queue without a bound: a `maxsize` of more than 0 raises `ValueError`."""
         if maxsize > 0:
             raise ValueError("the manager has no queues with a bound: maxsize is 0")
         return SharedQueue(self._db, self._next(name))
