@@ -144,8 +144,10 @@ impl Connection {
     }
 
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
-        if let Some([select, number]) = selecting(address) {
-            accepted(self.call_for(&[&select, &number], Duration::ZERO)?)?;
+        if address.database.0 > 0 {
+            let number = address.database.0.to_string();
+            let select: [&[u8]; 2] = [b"SELECT", number.as_bytes()];
+            accepted(self.call_for(&select, Duration::ZERO)?)?;
         }
         Ok(())
     }
@@ -410,15 +412,11 @@ impl Connection {
     /// Sends what is held back.
     #[inline]
     fn release_held(&mut self) -> Result<(), ClientError> {
-        if self.held.is_empty() { Ok(()) } else { self.send_held() }
-    }
-
-    #[cold]
-    fn send_held(&mut self) -> Result<(), ClientError> {
-        self.send_first_held(usize::MAX)
+        if self.held.is_empty() { Ok(()) } else { self.send_first_held(usize::MAX) }
     }
 
     /// Sends the first of what is held back, with requests of so many bytes at most.
+    #[cold]
     fn send_first_held(&mut self, request_bytes_max: usize) -> Result<(), ClientError> {
         let mut puts = self.held.release(request_bytes_max);
         let count = puts.len();
@@ -581,12 +579,6 @@ pub fn greeting(address: &Address) -> Option<Vec<Vec<u8>>> {
     words.extend(address.user.clone());
     words.push(password);
     Some(words)
-}
-
-/// Returns the request that selects the database, if it is not the first.
-pub fn selecting(address: &Address) -> Option<[Vec<u8>; 2]> {
-    let number = address.database.0;
-    (number > 0).then(|| [b"SELECT".to_vec(), number.to_string().into_bytes()])
 }
 
 /// Refuses what cannot be sent over a connection whose every request has one reply.
