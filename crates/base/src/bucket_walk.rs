@@ -43,6 +43,14 @@ impl BucketWalk {
         })
     }
 
+    /// Returns the bucket that comes in turn after `count` others, unless it was taken.
+    #[inline]
+    pub fn upcoming(&self, count: u64) -> Option<u64> {
+        let bucket = self.next + count;
+        let is_new = |bucket: u64| self.taken[(bucket / 64) as usize] >> (bucket % 64) & 1 == 0;
+        (bucket < self.bucket_count && is_new(bucket)).then_some(bucket)
+    }
+
     /// Returns the bytes of memory of the bits.
     pub fn taken_bytes(&self) -> usize {
         self.taken.len() * size_of::<u64>()
@@ -58,6 +66,10 @@ mod tests {
         let mut walk = BucketWalk::new(130);
         assert!(walk.take(129) && walk.take(64) && !walk.take(129));
         let mut taken = Vec::new();
+        assert_eq!(
+            [0, 63, 64, 65, 129, 130].map(|count| walk.upcoming(count)),
+            [Some(0), Some(63), None, Some(65), None, None]
+        );
         while let Some(bucket) = walk.advance() {
             if walk.take(bucket) {
                 taken.push(bucket);

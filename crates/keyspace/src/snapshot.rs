@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::layout::home_bucket;
-use arena::{Entry, HeldValue, ValueType};
+use arena::{Entry, HeldValue, Table, ValueType};
 use base::{BucketWalk, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 use collections::{Collection, Freed, Growth, KeptBytes, Walk, WalkKind, WalkStep};
 use rdb::Version;
@@ -203,6 +203,20 @@ pub(crate) struct SnapshotWalk {
     database: DatabaseIndex,
     /// Its home buckets.
     buckets: BucketWalk,
+}
+
+impl SnapshotWalk {
+    /// Asks the cache for the entries of the bucket of `table` that comes next, and for the bucket
+    /// behind that: what the present one takes to be encoded is about what they take to come.
+    fn prefetch_upcoming(&self, table: &Table) {
+        let bucket_count = self.buckets.bucket_count();
+        if let Some(next) = self.buckets.upcoming(0) {
+            table.prefetch_entries_of(bucket_count, next);
+        }
+        if let Some(later) = self.buckets.upcoming(1) {
+            table.prefetch_bucket_of(bucket_count, later);
+        }
+    }
 }
 
 impl Keyspace {
@@ -761,6 +775,7 @@ impl Shard {
             while let Some(bucket) = walk.buckets.advance() {
                 if walk.buckets.take(bucket) {
                     let part = self.database_mut(database).expect("just looked at");
+                    walk.prefetch_upcoming(&part.table);
                     snapshot.keep((database, part), &walk, bucket, &published);
                 }
                 if is_due() || !snapshot.large.is_empty() {

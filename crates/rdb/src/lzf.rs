@@ -147,7 +147,7 @@ impl Compressor {
         }
         let most = (input.len() - at).min(MATCH_BYTES_MAX);
         let (old, new) = (&input[before..], &input[at..at + most]);
-        let length = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let length = common_bytes(old, new);
         (length >= MATCH_BYTES_MIN).then_some((distance, length))
     }
 
@@ -157,6 +157,23 @@ impl Compressor {
         let slot = (word.wrapping_mul(0x9E37_79B1) >> (u32::BITS - TABLE_BITS)) as usize;
         std::mem::replace(&mut self.table[slot], self.base + at as u32 + 1)
     }
+}
+
+/// Returns how many bytes `left` and `right` begin with alike.
+fn common_bytes(left: &[u8], right: &[u8]) -> usize {
+    const WORD_BYTES: usize = size_of::<u64>();
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("a chunk is a word"));
+    let words = left.chunks_exact(WORD_BYTES).zip(right.chunks_exact(WORD_BYTES));
+    let mut length = 0;
+    for (left, right) in words {
+        let difference = word(left) ^ word(right);
+        if difference != 0 {
+            return length + difference.trailing_zeros() as usize / 8;
+        }
+        length += WORD_BYTES;
+    }
+    let rest = left[length..].iter().zip(&right[length..]);
+    length + rest.take_while(|(left, right)| left == right).count()
 }
 
 /// Returns the bytes that `count` literal bytes take.
@@ -235,6 +252,19 @@ mod tests {
             assert_eq!(again, compressed);
         }
         assert!(smaller > 300, "{smaller}");
+    }
+
+    #[test]
+    fn bytes_are_alike_up_to_the_first_that_differ() {
+        let right: Vec<u8> = (0..40).collect();
+        for (length, room) in (0..=40).flat_map(|length| [(length, 40), (length, length)]) {
+            let mut left = right[..room].to_vec();
+            if let Some(other) = left.get_mut(length) {
+                *other ^= 0x80;
+            }
+            assert_eq!(common_bytes(&left, &right), length, "{room} bytes");
+            assert_eq!(common_bytes(&right, &left), length, "{room} bytes");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use base::UnixMs;
 use base::prng::mix;
 
 use crate::atomic_copy::move_words;
+use crate::bucket::{Bucket, Next};
 use crate::extent::BlockOwner;
 use crate::layout::{CHAIN_ENTRIES_MAX, Grace, Header, home_bucket, table_header};
 use crate::mapped_range::{LimitPolicy, NeedRoom};
@@ -537,6 +538,24 @@ impl Table {
         }
     }
 
+    /// Asks the cache for what [`Table::visit_bucket_of`] looks at first.
+    pub fn prefetch_bucket_of(&self, bucket_count: u64, bucket: u64) {
+        prefetch(self.memory.pointer(self.home_of(bucket_count, bucket)));
+    }
+
+    /// Asks the cache for the entries that [`Table::visit_bucket_of`] visits first, where the
+    /// bucket itself is there.
+    pub fn prefetch_entries_of(&self, bucket_count: u64, bucket: u64) {
+        self.prefetch_entries(self.bucket(self.home_of(bucket_count, bucket)));
+    }
+
+    /// Returns the place of the home bucket that is now, or has become a part of, `bucket` of
+    /// `bucket_count`.
+    fn home_of(&self, bucket_count: u64, bucket: u64) -> u64 {
+        let count = bucket_count.min(self.bucket_count);
+        self.home_at(home_bucket(bucket, count))
+    }
+
     /// Visits each entry of the home bucket at `index`, spilled ones too.
     fn visit_home(&self, index: u64, visit: &mut dyn FnMut(Entry<'_>)) {
         self.visit_chain(index, visit);
@@ -552,12 +571,26 @@ impl Table {
         let mut offset = self.home_at(index);
         while offset != 0 {
             let bucket = self.bucket(offset);
+            self.prefetch_entries(bucket);
             let mut slots = bucket.occupied();
             while slots != 0 {
                 visit(self.entry_at(bucket.reference(slots.trailing_zeros() as usize)));
                 slots &= slots - 1;
             }
             offset = bucket.link();
+        }
+    }
+
+    /// Asks the cache for all entries of `bucket`, so that who visits them waits for one of them
+    /// and not for each, and for the bucket behind it.
+    fn prefetch_entries(&self, bucket: Bucket) {
+        let mut slots = bucket.occupied();
+        while slots != 0 {
+            self.prefetch_lines(bucket.reference(slots.trailing_zeros() as usize));
+            slots &= slots - 1;
+        }
+        if let Next::Bucket(offset) = bucket.next() {
+            prefetch(self.memory.pointer(offset));
         }
     }
 }
