@@ -9,8 +9,11 @@ use crate::mark::Mark;
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
-/// What an entry takes, in bytes, with the two heads for each.
+/// What an entry takes, in bytes, with the two heads that there are for each at most.
 pub(crate) const ENTRY_BYTES: u64 = size_of::<Entry>() as u64 + 8;
+const _: () = assert!(ENTRY_BYTES == 40);
+/// Room is made for a part of the entries at a time, one in so many, so that little of it is empty.
+const GROWTH_SHARE: usize = 8;
 /// How many positions are tried before all are looked at.
 const TRIES_MAX: u32 = 64;
 
@@ -25,7 +28,7 @@ pub(crate) struct Entry {
     /// The neighbours in the order of use.
     pub newer: u32,
     pub older: u32,
-    /// A bit for each cache that has the key.
+    /// A bit for each cache that has the key; [`FREE`] where there is no key.
     pub caches: u8,
     /// The smallest size at which LRU has the key: a position in `lru_sizes.rs`.
     pub lru_size: u8,
@@ -33,8 +36,10 @@ pub(crate) struct Entry {
     pub is_newcomer: bool,
     /// A lookup missed it in the real cache, which counted as the access.
     pub was_missed: bool,
-    is_used: bool,
 }
+
+/// The caches of a free position: more than there are.
+const FREE: u8 = u8::MAX;
 
 impl Entry {
     /// Returns the entry of a key that is in no cache.
@@ -50,15 +55,18 @@ impl Entry {
             lru_size: u8::MAX,
             is_newcomer: false,
             was_missed: false,
-            is_used: true,
         }
+    }
+
+    fn is_free(&self) -> bool {
+        self.caches == FREE
     }
 }
 
 /// The keys, by positions that stay until the key is removed.
 #[derive(Debug, Default)]
 pub(crate) struct SampledKeys {
-    /// Free positions have no [`Entry::is_used`] and are a list through their `next`.
+    /// Free positions are a list through their `next`.
     entries: Vec<Entry>,
     first_free: Option<u32>,
     len: usize,
@@ -100,6 +108,9 @@ impl SampledKeys {
                 free
             }
             None => {
+                if self.entries.len() == self.entries.capacity() {
+                    self.entries.reserve_exact(self.entries.len() / GROWTH_SHARE + 1);
+                }
                 self.entries.push(entry);
                 (self.entries.len() - 1) as u32
             }
@@ -126,14 +137,14 @@ impl SampledKeys {
         }
         let first_free = self.first_free.unwrap_or(NONE);
         let entry = self.at_mut(key);
-        (entry.is_used, entry.next) = (false, first_free);
+        (entry.caches, entry.next) = (FREE, first_free);
         self.first_free = Some(key);
         self.len -= 1;
     }
 
     /// Returns the positions of all keys that there are now.
     pub fn all(&self) -> Vec<u32> {
-        (0..self.entries.len() as u32).filter(|key| self.at(*key).is_used).collect()
+        (0..self.entries.len() as u32).filter(|key| !self.at(*key).is_free()).collect()
     }
 
     /// Returns a random key.
@@ -145,14 +156,14 @@ impl SampledKeys {
         let count = self.entries.len() as u64;
         for _ in 0..TRIES_MAX {
             let key = random.below(count) as u32;
-            if self.at(key).is_used {
+            if !self.at(key).is_free() {
                 return key;
             }
         }
         // Few positions are in use: the first one from a random position on.
         let start = random.below(count) as u32;
         let mut positions = (start..count as u32).chain(0..start);
-        positions.find(|key| self.at(*key).is_used).expect("a key is there")
+        positions.find(|key| !self.at(*key).is_free()).expect("a key is there")
     }
 
     /// Returns the memory that it takes, in bytes.
@@ -162,7 +173,7 @@ impl SampledKeys {
     }
 
     fn rebuild_heads(&mut self) {
-        self.heads = vec![NONE; (self.entries.len() * 2).next_power_of_two()];
+        self.heads = vec![NONE; (self.entries.len() + 1).next_power_of_two()];
         for key in self.all() {
             self.link(key);
         }
@@ -208,7 +219,7 @@ mod tests {
                 assert_eq!(expected.get(&drawn.hash), Some(&drawn.bytes));
             }
         }
-        assert!(keys.memory_bytes() <= 500 * 2 * (ENTRY_BYTES + 8));
+        assert!(keys.memory_bytes() <= 500 * (ENTRY_BYTES + ENTRY_BYTES / GROWTH_SHARE as u64));
     }
 
     #[test]

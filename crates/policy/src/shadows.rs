@@ -8,9 +8,9 @@
 //! gives the hits of LRU at all three sizes. They share what they know of the keys: sizes and
 //! marks.
 //!
-//! So few keys are followed that the shadows take about a 64th of the cache's memory at most, or 96
-//! KiB where that is more, and at most 1 MiB. When there are too many the part is halved, and those
-//! that are out of it are forgotten.
+//! So few keys are followed that the shadows take about an 80th of the cache's memory at most, or
+//! 80 KiB where that is more, and at most 0.7 MiB. When there are too many the part is halved, and
+//! those that are out of it are forgotten.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ const BITS_MAX: u8 = 16;
 /// The part is doubled while fewer keys than this are followed.
 const KEYS_FEW: u64 = 512;
 /// The shadows take at most one in so many bytes of the cache.
-const MEMORY_SHARE: u64 = 64;
+const MEMORY_SHARE: u64 = 80;
 /// They may follow so many keys whatever those take.
 const KEYS_LEAST: u64 = 512;
 /// Keys that are known for each one that the cache would hold: the larger cache has twice as many,
@@ -63,6 +63,8 @@ const ADVICE_EPOCHS_MIN: u64 = 3;
 const CACHE_COUNT: usize = Blend::COUNT + 2;
 const HALF: usize = Blend::COUNT;
 const DOUBLE: usize = Blend::COUNT + 1;
+// A bit of a byte is left for entries without a key.
+const _: () = assert!(CACHE_COUNT < 8);
 
 /// What happened to a key that is followed.
 #[derive(Clone, Copy, Debug)]
