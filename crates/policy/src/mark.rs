@@ -33,13 +33,12 @@ const _: () = assert!(TICKS_PER_SLOW_LOSS as Log * FAST_LOSS_PER_TICK == 64);
 /// In so many ticks the counters lose a step.
 const TICKS_PER_SLOW_STEP: u64 = STEP as u64 * TICKS_PER_SLOW_LOSS as u64;
 const TICKS_PER_FAST_STEP: u64 = (STEP / FAST_LOSS_PER_TICK) as u64;
-/// The random bits that rounding what a counter grows to takes: a step is so many bits above the
-/// finest growth.
-const ROUNDING_BITS: u32 = 13;
-const _: () = assert!(STEP << 8 == 1 << ROUNDING_BITS);
-/// The random bits that one access takes.
-pub(crate) const RANDOM_BITS: u32 = 2 * ROUNDING_BITS + 9 + 3;
-const _: () = assert!(RANDOM_BITS == 38);
+/// The random bits that rounding what a counter grows to takes. They are as many as a word has
+/// beside a counter, so that the counter's bits need not be cut out.
+const ROUNDING_BITS: u32 = 24;
+/// Growth is known in 65536ths of an octave, of which a step has this many bits.
+const GROWTH_BITS: u32 = 13;
+const _: () = assert!(STEP << 8 == 1 << GROWTH_BITS);
 const _: () = assert!(TICKS_PER_SLOW_STEP == 1 << 9 && TICKS_PER_FAST_STEP == 1 << 3);
 
 /// When and how often a key was used.
@@ -86,19 +85,19 @@ impl Mark {
         now.wrapping_sub(self.stamp())
     }
 
-    /// Returns the mark after one more access, at `now`. `random` has 38 random bits.
+    /// Returns the mark after one more access, at `now`. `random` is a random number whose lower
+    /// half may be the less random one.
     ///
     /// Each access passes here: what is left of a counter is rounded to a step at random, too, so
     /// that a table tells what it grows to.
     #[inline]
     pub fn used(self, now: Tick, random: u64) -> Mark {
         let age = u64::from(self.age(now));
-        let slow_steps = (age + random % TICKS_PER_SLOW_STEP) / TICKS_PER_SLOW_STEP;
-        let random = random / TICKS_PER_SLOW_STEP;
-        let fast_steps = (age + random % TICKS_PER_FAST_STEP) / TICKS_PER_FAST_STEP;
-        let random = random / TICKS_PER_FAST_STEP;
-        let slow = grown(self.0 as u8, slow_steps, random);
-        let fast = grown((self.0 >> 8) as u8, fast_steps, random >> ROUNDING_BITS);
+        // The upper half rounds what has gone, by bits that hardly matter for the slow growth.
+        let slow_steps = (age + (random >> 32) % TICKS_PER_SLOW_STEP) / TICKS_PER_SLOW_STEP;
+        let fast_steps = (age + (random >> 41) % TICKS_PER_FAST_STEP) / TICKS_PER_FAST_STEP;
+        let slow = grown(self.0 as u8, slow_steps, (random >> 40) as u32);
+        let fast = grown((self.0 >> 8) as u8, fast_steps, random as u32 >> 8);
         Mark(slow | fast << 8 | u32::from(now) << 16)
     }
 
@@ -129,12 +128,11 @@ impl Mark {
 }
 
 /// Returns the stored `counter` once it has lost so many steps and grown by one access, rounded up
-/// with the chance that [`ROUNDING_BITS`] bits of `random` give.
+/// with the chance that `random` gives, which has [`ROUNDING_BITS`] bits.
 #[inline]
-fn grown(counter: u8, steps_lost: u64, random: u64) -> u32 {
+fn grown(counter: u8, steps_lost: u64, random: u32) -> u32 {
     let left = (u64::from(counter) + STEPS_BELOW).saturating_sub(steps_lost);
-    let exact = SUMS[left as usize];
-    (exact + (random % (1 << ROUNDING_BITS)) as u32) >> ROUNDING_BITS
+    (SUMS[left as usize] + random) >> ROUNDING_BITS
 }
 
 /// How far below 0 a counter can be before nothing is left of it: 17 octaves.
@@ -151,7 +149,7 @@ const SUMS: [u32; SUM_COUNT] = {
         let steps = index as i32 - STEPS_BELOW as i32 - 1;
         let larger = if steps > 0 { steps as u32 } else { 0 };
         let growth = logarithm::growth_of_eighths(steps.unsigned_abs());
-        sums[index] = ((larger + 1) << ROUNDING_BITS) + growth;
+        sums[index] = ((larger + 1) << ROUNDING_BITS) + (growth << (ROUNDING_BITS - GROWTH_BITS));
         index += 1;
     }
     sums

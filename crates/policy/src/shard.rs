@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ghosts::{BYTES_PER_GHOST, GhostBucket, Ghosts};
-use crate::mark::{Mark, RANDOM_BITS, Tick};
+use crate::mark::{Mark, Tick};
 use crate::scatter::Scatter;
 use crate::shadows::{Event, Sample};
 use crate::shared::{Happened, Known, Shared};
@@ -92,7 +92,7 @@ impl ShardPolicy {
     #[inline(always)]
     pub fn plain_hit(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
         let Accesses { known, happened, scatter, .. } = &self.accesses;
-        let is_due = happened.accesses + 1 >= u32::from(known.settle_accesses);
+        let is_due = happened.accesses + 1 >= known.settle_accesses;
         if is_due | known.follows(scatter.of(hash)) {
             return None;
         }
@@ -288,7 +288,7 @@ impl ShardPolicy {
     fn pass(&mut self, accesses: u32) {
         let Accesses { known, happened, .. } = &mut self.accesses;
         happened.accesses += accesses;
-        if happened.accesses >= u32::from(known.settle_accesses) {
+        if happened.accesses >= known.settle_accesses {
             self.settle();
         }
     }
@@ -307,10 +307,10 @@ impl ShardPolicy {
 
     #[inline]
     fn draw(&mut self) -> u64 {
-        // Knuth's generator of MMIX: its high bits are random enough to round by.
+        // Knuth's generator of MMIX: the upper bits of both halves are random enough to round by.
         self.accesses.random =
             self.accesses.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        self.accesses.random >> (u64::BITS - RANDOM_BITS)
+        self.accesses.random
     }
 
     #[cold]

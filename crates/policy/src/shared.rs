@@ -80,7 +80,7 @@ pub(crate) struct Known {
     sample_mask: u32,
     pub now: Tick,
     /// After how many accesses to ask again.
-    pub settle_accesses: u16,
+    pub settle_accesses: u32,
     pub blend: Blend,
     pub objective: Objective,
     /// How many samples to collect for the shadow caches.
@@ -198,7 +198,7 @@ impl Shared {
         Known {
             sample_mask: (sample_mask(sample_bits) >> 32) as u32,
             now: (clock >> 32) as Tick,
-            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as u16,
+            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as u32,
             blend: self.blend(),
             objective: self.objective,
             samples_min: (samples_max >> sample_bits).clamp(1, SAMPLES_MIN_MAX) as u8,

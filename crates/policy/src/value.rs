@@ -92,6 +92,9 @@ impl Blend {
     /// Returns the logarithm of the weighted mean of the two rates.
     #[inline]
     pub(crate) fn of(self, (slow, fast): (Log, Log)) -> Log {
+        if self == Blend::FIRST {
+            return slow;
+        }
         let (slow_share, fast_share) = SHARES[usize::from(self.0)];
         logarithm::sum(slow + slow_share, fast + fast_share)
     }
