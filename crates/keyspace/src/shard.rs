@@ -211,8 +211,8 @@ impl Shard {
     ) -> AccessMark {
         if self.policy.observes {
             let own = match event {
-                KeyEvent::Used(1) => self.tell_read(database, hash, &entry),
-                KeyEvent::Written => self.tell_write(database, hash, &entry),
+                KeyEvent::Used(1) => self.tell_plain::<false>(database, hash, &entry),
+                KeyEvent::Written => self.tell_plain::<true>(database, hash, &entry),
                 _ => self.tell_used(database, hash, entry, event),
             };
             if let Some(own) = own {
@@ -233,52 +233,30 @@ impl Shard {
         if self.policy.owns_marks { None } else { Some(mark) }
     }
 
-    /// As [`Shard::tell_used`], of one use: every hit passes here where a policy observes.
-    #[inline(never)]
-    fn tell_read(
+    /// As [`Shard::tell_used`], of a key that was read once, or `IS_WRITTEN` over: every hit passes
+    /// here where a policy observes.
+    #[inline(always)]
+    fn tell_plain<const IS_WRITTEN: bool>(
         &self,
         database: DatabaseIndex,
         hash: u64,
         entry: &Entry<'_>,
     ) -> Option<AccessMark> {
-        let mark = self.policy.tell_plain_read(database, hash, entry.mark());
-        if mark.is_some() { mark } else { self.tell_whole_read(database, hash, entry) }
+        let mark = self.policy.tell_plain::<IS_WRITTEN>(database, hash, entry.mark());
+        if mark.is_some() { mark } else { self.tell_whole::<IS_WRITTEN>(database, hash, entry) }
     }
 
-    /// As [`Shard::tell_read`] where more changes than the mark. Apart, as it needs a stack frame.
+    /// As [`Shard::tell_plain`] where more changes than the mark. Apart, as it needs a stack frame.
     #[cold]
     #[inline(never)]
-    fn tell_whole_read(
+    fn tell_whole<const IS_WRITTEN: bool>(
         &self,
         database: DatabaseIndex,
         hash: u64,
         entry: &Entry<'_>,
     ) -> Option<AccessMark> {
-        self.tell_used(database, hash, *entry, KeyEvent::Used(1))
-    }
-
-    /// As [`Shard::tell_read`], of a key that was written over.
-    #[inline(never)]
-    fn tell_write(
-        &self,
-        database: DatabaseIndex,
-        hash: u64,
-        entry: &Entry<'_>,
-    ) -> Option<AccessMark> {
-        let mark = self.policy.tell_plain_write(database, hash, entry.mark());
-        if mark.is_some() { mark } else { self.tell_whole_write(database, hash, entry) }
-    }
-
-    /// As [`Shard::tell_whole_read`], of a key that was written over.
-    #[cold]
-    #[inline(never)]
-    fn tell_whole_write(
-        &self,
-        database: DatabaseIndex,
-        hash: u64,
-        entry: &Entry<'_>,
-    ) -> Option<AccessMark> {
-        self.tell_used(database, hash, *entry, KeyEvent::Written)
+        let event = if IS_WRITTEN { KeyEvent::Written } else { KeyEvent::Used(1) };
+        self.tell_used(database, hash, *entry, event)
     }
 
     /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no

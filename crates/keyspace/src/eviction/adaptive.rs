@@ -113,28 +113,20 @@ impl Adaptive {
         Adaptive { shared, policy }
     }
 
-    /// As [`Ranking::see`] of a key that was used once; `None` where more is to be done than to
-    /// change the mark, of which nothing is done then.
+    /// As [`Ranking::see`] of a key that was read once, or `IS_WRITTEN` over; `None` where more is
+    /// to be done than to change the mark, of which nothing is done then.
     #[inline(always)]
-    pub fn plain_hit(
+    pub fn see_plain<const IS_WRITTEN: bool>(
         &mut self,
         database: DatabaseIndex,
         hash: u64,
         mark: AccessMark,
     ) -> Option<AccessMark> {
-        let mark = self.policy.plain_hit(salted(database, hash), self.mark_of(mark))?;
-        Some(AccessMark { word: mark.word(), counts: true })
-    }
-
-    /// As [`Adaptive::plain_hit`], of a key that was written over.
-    #[inline(always)]
-    pub fn plain_overwrite(
-        &mut self,
-        database: DatabaseIndex,
-        hash: u64,
-        mark: AccessMark,
-    ) -> Option<AccessMark> {
-        let mark = self.policy.plain_overwrite(salted(database, hash), self.mark_of(mark))?;
+        let (hash, mark) = (salted(database, hash), self.mark_of(mark));
+        let mark = match IS_WRITTEN {
+            true => self.policy.plain_overwrite(hash, mark)?,
+            false => self.policy.plain_hit(hash, mark)?,
+        };
         Some(AccessMark { word: mark.word(), counts: true })
     }
 

@@ -451,31 +451,19 @@ impl ShardPolicy {
         mark
     }
 
-    /// As [`ShardPolicy::tell`], of a key that was used once, which is what happens most often;
-    /// `None` where more is to be done than to change the mark, of which nothing is done then.
+    /// As [`ShardPolicy::tell`], of a key that was read once, or `IS_WRITTEN` over, which is what
+    /// happens most often; `None` where more is to be done than to change the mark, of which
+    /// nothing is done then.
     #[inline(always)]
-    pub fn tell_plain_read(
+    pub fn tell_plain<const IS_WRITTEN: bool>(
         &self,
         database: DatabaseIndex,
         hash: u64,
         mark: AccessMark,
     ) -> Option<AccessMark> {
-        match &mut *self.ranking.borrow_mut() {
-            RankingKind::Adaptive(ranking) => ranking.plain_hit(database, hash, mark),
-            RankingKind::Other(_) => None,
-        }
-    }
-
-    /// As [`ShardPolicy::tell_plain_read`], of a key that was written over.
-    #[inline(always)]
-    pub fn tell_plain_write(
-        &self,
-        database: DatabaseIndex,
-        hash: u64,
-        mark: AccessMark,
-    ) -> Option<AccessMark> {
-        match &mut *self.ranking.borrow_mut() {
-            RankingKind::Adaptive(ranking) => ranking.plain_overwrite(database, hash, mark),
+        // Nobody else has borrowed it: to panic where somebody has would cost each use a frame.
+        match &mut *self.ranking.try_borrow_mut().ok()? {
+            RankingKind::Adaptive(ranking) => ranking.see_plain::<IS_WRITTEN>(database, hash, mark),
             RankingKind::Other(_) => None,
         }
     }
