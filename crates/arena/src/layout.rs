@@ -581,6 +581,15 @@ impl Header {
         Header(self.0 & !Header::MARK | u64::from(mark.word) << Header::MARK_SHIFT | counts)
     }
 
+    /// Returns whether the entry is small, its lengths stand in the header, and it has neither a
+    /// time to live nor a cost nor room for more, as most have: key and value follow the header.
+    #[inline]
+    pub fn is_plain(self) -> bool {
+        const OTHER: u64 =
+            Header::TTL | Header::COSTED | Header::LARGE | Header::LONG | Header::ROOMY;
+        self.0 & OTHER == 0
+    }
+
     /// Returns the bytes between a small entry's reference and its key.
     pub fn prefix_bytes(self) -> u64 {
         8 + if self.is_long() { 8 } else { 0 } + if self.has_ttl() { 16 } else { 0 }

@@ -595,6 +595,8 @@ impl Shard {
             self.offer(&mut pool, (database, part, &part.table.entry(id)), choice, context);
         }
         self.prefetch_removals(pool.best(2 * victims));
+        // What the policy remembers of a key is one line, so that it need not be asked for before.
+        pool.best(victims).iter().for_each(|one| self.policy.prefetch(one.database, one.hash));
         self.eviction_pool = pool;
     }
 
@@ -646,7 +648,6 @@ impl Shard {
             if let Some(part) = self.database(*database) {
                 part.table.prefetch_removal(*hash);
             }
-            self.policy.prefetch(*database, *hash);
         }
     }
 
@@ -947,7 +948,7 @@ impl Shard {
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.
     fn give_back(&mut self) {
-        for database in (0..).map(DatabaseIndex).take(base::DATABASE_COUNT_MAX) {
+        for database in (0..).map(DatabaseIndex).take(self.database_end) {
             let Some(part) = self.database_mut(database) else { continue };
             for _ in 0..EVACUATIONS_PER_HOLD_MAX {
                 if !part.table.evacuate() {

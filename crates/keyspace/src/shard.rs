@@ -86,6 +86,8 @@ pub(crate) struct Shard {
     /// What a snapshot is to take from here, while one runs.
     pub snapshot: Option<Box<ShardSnapshot>>,
     databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
+    /// The databases that were ever written to are before this position.
+    pub database_end: usize,
     account: Arc<MemoryAccount>,
     /// Where keys are left that are ready while no guard records that.
     unserved: Arc<UnservedKeys>,
@@ -138,6 +140,7 @@ impl Shard {
             frozen: 0,
             snapshot: None,
             databases: Default::default(),
+            database_end: 0,
             account,
             unserved,
         }
@@ -335,7 +338,7 @@ impl Shard {
 
     /// Returns the databases that were ever written to in this shard.
     pub fn databases(&self) -> impl Iterator<Item = (DatabaseIndex, &DatabaseShard)> {
-        let all = self.databases.iter().enumerate();
+        let all = self.databases[..self.database_end].iter().enumerate();
         all.filter_map(|(index, part)| Some((DatabaseIndex(index as u8), part.as_deref()?)))
     }
 
@@ -388,6 +391,7 @@ impl Shard {
             timed_published: 0,
         };
         self.databases[database.position()] = Some(Box::new(part));
+        self.database_end = self.database_end.max(database.position() + 1);
         self.charge_growth(database);
         self.freeze_if_atomic(database, recorder);
         Ok(())

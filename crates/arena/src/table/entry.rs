@@ -11,7 +11,7 @@ use crate::layout::{
 };
 use crate::mapped_range::MappedRange;
 use crate::pins::SessionPins;
-use crate::size_class::{class_bytes, item_class};
+use crate::size_class::{class_bytes, class_of, item_class};
 use crate::slab::Slabs;
 
 /// An entry, for as long as its table is not changed.
@@ -149,7 +149,13 @@ impl<'a> Entry<'a> {
     /// value also where it lies in upload memory.
     #[inline(always)]
     pub fn memory_bytes(&self) -> u64 {
-        if self.header.is_large() { self.large_memory_bytes() } else { self.small_bytes() }
+        if self.header.is_plain() {
+            self.plain_bytes()
+        } else if self.header.is_large() {
+            self.large_memory_bytes()
+        } else {
+            self.small_bytes()
+        }
     }
 
     /// As [`Entry::memory_bytes`], without a value in upload memory: what there is more of once the
@@ -157,6 +163,16 @@ impl<'a> Entry<'a> {
     #[inline(always)]
     pub fn arena_bytes(&self) -> u64 {
         if self.header.is_large() { self.large_arena_bytes() } else { self.small_bytes() }
+    }
+
+    /// As [`Entry::small_bytes`] of an entry whose header is plain: each one that eviction draws
+    /// passes here.
+    #[inline(always)]
+    fn plain_bytes(&self) -> u64 {
+        let bytes = 8 + self.header.short_key_length() + self.header.short_value_length();
+        let bytes = class_bytes(class_of(bytes)) + Entry::INDEX_BYTES;
+        debug_assert_eq!(bytes, self.small_bytes());
+        bytes
     }
 
     #[inline(always)]

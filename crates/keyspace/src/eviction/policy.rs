@@ -396,7 +396,10 @@ impl ShardPolicy {
         if is_expired(&candidate.object, candidate.now) {
             return u64::MAX;
         }
-        self.ranking.borrow().get().rank(candidate, random)
+        match &*self.ranking.borrow() {
+            RankingKind::Adaptive(ranking) => ranking.rank_of(&candidate.object),
+            RankingKind::Other(ranking) => ranking.rank(candidate, random),
+        }
     }
 
     /// As [`ShardPolicy::rank`] of a candidate that was drawn: one that came so lately that it does
@@ -444,7 +447,8 @@ impl ShardPolicy {
         account: &MemoryAccount,
     ) -> Option<AccessMark> {
         let mark = ranking.see(told, event);
-        if !matches!(event, KeyEvent::Used(_) | KeyEvent::Written) {
+        // Its memory grows as keys come. The few samples that it keeps of others are charged then.
+        if matches!(event, KeyEvent::Inserted(_) | KeyEvent::Flushed { .. }) {
             self.charge(ranking.memory_bytes(), account);
             ranking.recharge_shared(account);
         }
@@ -488,13 +492,19 @@ impl ShardPolicy {
     #[inline]
     pub fn prefetch(&self, database: DatabaseIndex, hash: u64) {
         if self.observes {
-            self.ranking.borrow().get().prefetch(database, hash);
+            match &*self.ranking.borrow() {
+                RankingKind::Adaptive(ranking) => ranking.prefetch(database, hash),
+                RankingKind::Other(ranking) => ranking.prefetch(database, hash),
+            }
         }
     }
 
     /// Returns a key that is not new any more.
     pub fn leave_window(&self) -> Option<Leaving> {
-        self.ranking.borrow_mut().get_mut().leave_window()
+        match &mut *self.ranking.borrow_mut() {
+            RankingKind::Adaptive(ranking) => ranking.leave_window(),
+            RankingKind::Other(ranking) => ranking.leave_window(),
+        }
     }
 
     /// Returns how often the entry with `mark` is used, as a logarithm, where the ranking knows.
