@@ -80,6 +80,7 @@ pub(crate) trait Shards {
 }
 
 impl Shards for Many<'_> {
+    #[inline]
     fn shard(&self, index: ShardIndex) -> &Shard {
         &self.guards[self.position(index)]
     }
@@ -95,6 +96,7 @@ impl Shards for Many<'_> {
 }
 
 impl Many<'_> {
+    #[inline]
     fn position(&self, index: ShardIndex) -> usize {
         let position = self.positions[index.position()];
         usize::from(position.checked_sub(1).expect("only held shards are asked for"))
@@ -332,10 +334,11 @@ impl<'k> Guard<'k> {
     /// Asks the cache for the entries of `keys`, the first 512 at once: their misses overlap.
     pub fn prefetch(&self, keys: &[Key<'_>], database: DatabaseIndex) {
         let ahead = &keys[..keys.len().min(PREFETCH_KEYS_MAX)];
-        self.prefetch_buckets(ahead, database);
-        for key in ahead {
-            let shard = self.shards().shard(key.shard);
-            shard.prefetch_entry(database, key.hash);
+        // Each kind of guard by itself: to find a shard costs as much as to ask for its lines.
+        match &self.held {
+            Held::One(shard) => prefetch_in(ahead, database, |_| shard),
+            Held::Few(few) => prefetch_in(ahead, database, |index| few.shard(index)),
+            Held::Many(many) => prefetch_in(ahead, database, |index| many.shard(index)),
         }
     }
 
@@ -510,6 +513,20 @@ impl<'k> Guard<'k> {
             Held::Few(few) => few.guards.iter_mut().flatten().for_each(|shard| visit(shard)),
             Held::Many(many) => many.guards.iter_mut().for_each(|shard| visit(shard)),
         }
+    }
+}
+
+#[inline]
+fn prefetch_in<'s>(
+    keys: &[Key<'_>],
+    database: DatabaseIndex,
+    shard: impl Fn(ShardIndex) -> &'s Shard,
+) {
+    for key in keys {
+        shard(key.shard).prefetch_bucket(database, key.hash);
+    }
+    for key in keys {
+        shard(key.shard).prefetch_entry(database, key.hash);
     }
 }
 

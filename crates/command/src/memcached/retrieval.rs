@@ -10,6 +10,8 @@ use crate::prelude::*;
 
 /// The line before a value, at most, without its key.
 const HEAD_BYTES_MAX: usize = 64;
+/// What a head ends with where the flags are 0, for each length of at most three digits.
+static SHORT_ENDS: [[u8; 8]; 1000] = short_ends();
 
 pub(super) static GET: Command = read("memcached|get", READ_KEY, get::<false>);
 pub(super) static GET_SOME: Command =
@@ -102,18 +104,55 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
     out.reserve(HEAD_BYTES_MAX + key.len() + found.value.len().min(16 * 1024));
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
-    match found.flags() {
-        0 => out.extend_from_slice(b" 0 "),
-        flags => {
-            out.push(b' ');
-            put_number(out, u64::from(flags));
-            out.push(b' ');
-        }
+    let (flags, length) = (found.flags(), found.value.len());
+    if flags == 0 && length < SHORT_ENDS.len() && !with_unique {
+        // Eight bytes at once, cut to those that are text: most heads end like this.
+        let end = out.len() + short_end_bytes(length);
+        out.extend_from_slice(&SHORT_ENDS[length]);
+        return out.truncate(end);
     }
-    put_number(out, found.value.len() as u64);
+    out.push(b' ');
+    put_number(out, u64::from(flags));
+    out.push(b' ');
+    put_number(out, length as u64);
     if with_unique {
         out.push(b' ');
         put_number(out, found.tail().unique);
     }
     out.extend_from_slice(b"\r\n");
+}
+
+const fn short_ends() -> [[u8; 8]; 1000] {
+    let mut ends = [*b" 0 \0\0\0\0\0"; 1000];
+    let mut length = 0;
+    while length < ends.len() {
+        let end = &mut ends[length];
+        let mut at = short_end_bytes(length) - 2;
+        (end[at], end[at + 1]) = (b'\r', b'\n');
+        let mut rest = length;
+        while at > 3 {
+            at -= 1;
+            end[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        length += 1;
+    }
+    ends
+}
+
+/// Returns how many bytes of the short end for a value of `length` bytes are text.
+const fn short_end_bytes(length: usize) -> usize {
+    6 + (length >= 10) as usize + (length >= 100) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_end_says_the_length_in_digits() {
+        for (length, end) in SHORT_ENDS.iter().enumerate() {
+            assert_eq!(&end[..short_end_bytes(length)], format!(" 0 {length}\r\n").as_bytes());
+        }
+    }
 }
