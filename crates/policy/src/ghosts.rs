@@ -126,7 +126,7 @@ impl Ghosts {
         bucket.put(slot, tag, mark);
     }
 
-    /// Grows or shrinks by a few buckets if there is room for fewer or clearly more than
+    /// Grows or shrinks by a few buckets if there is room for fewer or far more than
     /// `ghost_count`. Called with each key that comes or goes, it keeps up with what the shard has.
     pub fn fit(&mut self, ghost_count: u64) {
         const BUCKETS_PER_CALL: usize = 2;
@@ -134,7 +134,7 @@ impl Ghosts {
         for _ in 0..BUCKETS_PER_CALL {
             if self.bucket_count < wanted {
                 self.split();
-            } else if self.bucket_count > wanted + wanted / 32 + 2 {
+            } else if self.bucket_count > wanted + wanted / 8 + 1 {
                 self.merge();
             }
         }
