@@ -44,7 +44,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 const SYNC_BYTES: u64 = 32 << 20;
 /// How often a snapshot begins anew that flushes end.
 const RESTARTS_MAX: u32 = 64;
-/// What writes may leave to a snapshot, at least and as a share of the memory limit.
+/// What writes may leave to a snapshot, at least and as a share of the memory limit, or of what is
+/// in use where there is none.
 const QUEUED_BYTES_MIN: u64 = 64 << 20;
 const QUEUED_SHARE: u64 = 20;
 
@@ -193,7 +194,7 @@ impl Runtime {
             SnapshotOptions {
                 version,
                 compresses: options.compresses,
-                queued_bytes_max: QUEUED_BYTES_MIN.max(limit / QUEUED_SHARE),
+                queued_bytes_max: queued_bytes_max(limit, keyspace.used_memory()),
                 whole_bytes_max: WHOLE_BYTES_MAX,
                 now: self.clock().wall(),
             },
@@ -354,6 +355,13 @@ impl Writing<'_> {
     }
 }
 
+/// Returns what writes may leave to a snapshot where `limit` is the memory limit, 0 where there is
+/// none, and `used` is in use, all in bytes.
+fn queued_bytes_max(limit: u64, used: u64) -> u64 {
+    let memory = if limit == 0 { used } else { limit };
+    QUEUED_BYTES_MIN.max(memory / QUEUED_SHARE)
+}
+
 fn write_error(error: io::Error) -> SaveError {
     SaveError::System { step: "Write error saving DB on disk", error }
 }
@@ -436,6 +444,15 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::{Embedded, EmbeddedOptions, Environment};
+
+    #[test]
+    fn what_may_wait_grows_with_the_memory() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(queued_bytes_max(0, GIB), QUEUED_BYTES_MIN);
+        assert_eq!(queued_bytes_max(0, 20 * GIB), GIB);
+        assert_eq!(queued_bytes_max(20 * GIB, GIB), GIB);
+        assert_eq!(queued_bytes_max(GIB, 20 * GIB), QUEUED_BYTES_MIN);
+    }
 
     #[test]
     fn pauses_are_made_while_others_read_or_write_and_end_soon_after() {
