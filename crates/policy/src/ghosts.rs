@@ -127,7 +127,7 @@ impl Ghosts {
     }
 
     /// Grows or shrinks by a few buckets if there is room for fewer or far more than
-    /// `ghost_count`. Called with each key that comes or goes, it keeps up with what the shard has.
+    /// `ghost_count`. Called with each key that comes, it keeps up with what the shard has.
     pub fn fit(&mut self, ghost_count: u64) {
         const BUCKETS_PER_CALL: usize = 2;
         let wanted = ghost_count.div_ceil(GHOSTS_PER_BUCKET as u64) as usize;

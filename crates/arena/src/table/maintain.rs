@@ -549,8 +549,8 @@ impl Table {
         self.prefetch_entries(self.bucket(self.home_of(bucket_count, bucket)));
     }
 
-    /// Returns the place of the home bucket that is now, or has become a part of, `bucket` of
-    /// `bucket_count`.
+    /// Returns the place of the home bucket that `bucket` of `bucket_count` is now, or has become a
+    /// part of.
     fn home_of(&self, bucket_count: u64, bucket: u64) -> u64 {
         let count = bucket_count.min(self.bucket_count);
         self.home_at(home_bucket(bucket, count))
