@@ -517,17 +517,17 @@ impl Table {
         visit: &mut dyn FnMut(Entry<'_>),
     ) {
         debug_assert!(bucket < bucket_count, "the bucket is one of them");
+        let index = self.home_of(bucket_count, bucket);
         if self.bucket_count < bucket_count {
             let hasher = self.arena.hasher();
             let is_meant = |key: &[u8]| home_bucket(hasher.hash(key), bucket_count) == bucket;
-            let index = home_bucket(bucket, self.bucket_count);
             return self.visit_home(index, &mut |entry| {
                 if is_meant(entry.key()) {
                     visit(entry);
                 }
             });
         }
-        self.visit_home(bucket, visit);
+        self.visit_home(index, visit);
         let half = 1 << bucket_count.ilog2();
         let mut index = bucket + half;
         while index < self.bucket_count {
@@ -540,20 +540,20 @@ impl Table {
 
     /// Asks the cache for what [`Table::visit_bucket_of`] looks at first.
     pub fn prefetch_bucket_of(&self, bucket_count: u64, bucket: u64) {
-        prefetch(self.memory.pointer(self.home_of(bucket_count, bucket)));
+        prefetch(self.memory.pointer(self.home_at(self.home_of(bucket_count, bucket))));
     }
 
     /// Asks the cache for the entries that [`Table::visit_bucket_of`] visits first, where the
     /// bucket itself is there.
     pub fn prefetch_entries_of(&self, bucket_count: u64, bucket: u64) {
-        self.prefetch_entries(self.bucket(self.home_of(bucket_count, bucket)));
+        let home = self.home_at(self.home_of(bucket_count, bucket));
+        self.prefetch_entries(self.bucket(home));
     }
 
-    /// Returns the place of the home bucket that `bucket` of `bucket_count` is now, or has become a
+    /// Returns the index of the home bucket that `bucket` of `bucket_count` is now, or has become a
     /// part of.
     fn home_of(&self, bucket_count: u64, bucket: u64) -> u64 {
-        let count = bucket_count.min(self.bucket_count);
-        self.home_at(home_bucket(bucket, count))
+        home_bucket(bucket, bucket_count.min(self.bucket_count))
     }
 
     /// Visits each entry of the home bucket at `index`, spilled ones too.
