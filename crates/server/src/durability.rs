@@ -54,11 +54,16 @@ pub use recovery::{begin_with_data, found_redis_log, open_folder, recover};
 /// made durable for each of them anyway: the clients that write are as slow as the disk then.
 const UNWRITTEN_BYTES_MAX: u64 = 32 << 20;
 
-/// Records that have not been written, in bytes, behind which a worker wakes the log thread: while
-/// they are in a processor's cache, and before many could be lost with the process.
-const PROMPT_BYTES: u64 = 256 << 10;
+/// Records that have not been written, in bytes, behind which a worker wakes the log thread: so
+/// many that a frame of its own costs little for each, and before more could be lost with the
+/// process.
+const PROMPT_BYTES: u64 = 2 << 20;
 /// How often it is looked for records while they come and nobody waits for them.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// How often while many come.
+const BUSY_LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// How many bytes of records many are, in one look.
+const BUSY_BYTES: u64 = 64 << 10;
 /// How many looks there are between two wishes that the log be made durable: 100 ms.
 const LOOKS_BETWEEN_SYNCS: u32 = 50;
 
@@ -546,7 +551,7 @@ impl Wakeup {
         // SYNC POINT: asleep before a look at what woke it, so that who wakes either sees the flag
         // or is seen here. Pairs with the store in `wake`.
         self.is_sleeping.store(true, Ordering::SeqCst);
-        let is_long = limit.is_none_or(|limit| limit > LOOK_INTERVAL);
+        let is_long = limit.is_none_or(|limit| limit > BUSY_LOOK_INTERVAL);
         self.sleeps_long.store(is_long, Ordering::Relaxed);
         while !self.is_woken.load(Ordering::SeqCst) {
             guard = match limit {

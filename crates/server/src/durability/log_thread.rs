@@ -12,7 +12,9 @@ use effects::WriteRefusal;
 use runtime::{RecordLog, SYNC_INTERVAL, SyncPolicy};
 use wal::{LogFile, Preparation, WriteError, Writer};
 
-use super::{LOOK_INTERVAL, PROMPT_BYTES, RunningLog, UNWRITTEN_BYTES_MAX};
+use super::{
+    BUSY_BYTES, BUSY_LOOK_INTERVAL, LOOK_INTERVAL, PROMPT_BYTES, RunningLog, UNWRITTEN_BYTES_MAX,
+};
 use crate::server_state::ServerState;
 
 /// How often a full disk is tried again.
@@ -125,7 +127,7 @@ impl Log {
         if is_full && is_wanted {
             shared.durability.progress.sync_wanted.store(true, Ordering::SeqCst);
         }
-        let had_records = matches!(written, Ok(true));
+        let record_bytes = *written.as_ref().unwrap_or(&0);
         // What was written before the disk was full is made durable all the same.
         let synced = match written {
             Ok(_) | Err(WriteError::Full(_)) => self.sync(policy, is_wanted, shared),
@@ -140,28 +142,29 @@ impl Log {
             return Some(RETRY_INTERVAL);
         }
         self.keep_spare(policy);
-        if had_records && shared.due_growth().is_some() {
+        if record_bytes > 0 && shared.due_growth().is_some() {
             shared.service_waker.wake();
         }
-        self.patience(policy, had_records)
+        self.patience(policy, record_bytes)
     }
 
-    /// Writes a frame of what there is, and further ones where all of it is wanted; returns whether
-    /// there was anything.
-    fn write(&mut self, is_all_wanted: bool, shared: &ServerState) -> Result<bool, WriteError> {
+    /// Writes a frame of what there is, and further ones where all of it is wanted; returns how
+    /// many bytes of records those have.
+    fn write(&mut self, is_all_wanted: bool, shared: &ServerState) -> Result<u64, WriteError> {
         let end = self.log.consumer().latest();
-        let had_records = self.write_frame(shared)?;
+        let mut record_bytes = self.write_frame(shared)?;
         while is_all_wanted && self.log.consumer().position() < end {
-            self.write_frame(shared)?;
+            record_bytes += self.write_frame(shared)?;
         }
-        Ok(had_records)
+        Ok(record_bytes)
     }
 
-    /// Writes a frame of what there is; returns whether there was anything.
-    fn write_frame(&mut self, shared: &ServerState) -> Result<bool, WriteError> {
+    /// Writes a frame of what there is; returns how many bytes of records it has, 0 where there was
+    /// nothing.
+    fn write_frame(&mut self, shared: &ServerState) -> Result<u64, WriteError> {
         let appended = self.log.write_frame();
         if matches!(appended, Ok(None)) {
-            return Ok(false);
+            return Ok(0);
         }
         let progress = &shared.durability.progress;
         let is_full = matches!(appended, Err(WriteError::Full(_)));
@@ -177,7 +180,7 @@ impl Log {
         let bytes = appended?.expect("there was something to write");
         progress.frames.fetch_add(1, Ordering::Relaxed);
         progress.file_bytes.fetch_add(wal::frame_bytes(bytes), Ordering::Relaxed);
-        Ok(true)
+        Ok(bytes as u64)
     }
 
     fn sync(
@@ -268,8 +271,8 @@ impl Log {
         self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
     }
 
-    fn patience(&mut self, policy: SyncPolicy, had_records: bool) -> Option<Duration> {
-        self.quiet_looks = if had_records { 0 } else { self.quiet_looks.saturating_add(1) };
+    fn patience(&mut self, policy: SyncPolicy, record_bytes: u64) -> Option<Duration> {
+        self.quiet_looks = if record_bytes > 0 { 0 } else { self.quiet_looks.saturating_add(1) };
         let consumer = self.log.consumer();
         let untaken = consumer.latest().0 - consumer.position().0;
         if untaken >= PROMPT_BYTES {
@@ -279,6 +282,9 @@ impl Log {
             // A worker wakes this thread once it has executed all that it had, and all of that
             // becomes durable at once: what is there before is a part of it.
             return (untaken > 0).then_some(LOOK_INTERVAL);
+        }
+        if record_bytes >= BUSY_BYTES {
+            return Some(BUSY_LOOK_INTERVAL);
         }
         if self.quiet_looks < QUIET_LOOKS {
             return Some(LOOK_INTERVAL);
