@@ -5,44 +5,50 @@ use std::sync::atomic::Ordering;
 use crate::layout::{Header, LINE_BYTES, PAGE_BYTES, SMALL_ENTRY_BYTES_MAX};
 use crate::mapped_range::MappedRange;
 
-/// Size classes: every 8 bytes up to 256, then steps of at least 6 % that fill a page well.
-pub(crate) const CLASS_COUNT: usize = class_table().1;
+/// As many as the steps make.
+pub(crate) const CLASS_COUNT: usize = class_count();
 /// What a page has for items, behind its header.
 pub(crate) const ITEM_ROOM: u64 = PAGE_BYTES - LINE_BYTES;
 
 const CLASS_BYTES_MIN: u64 = 16;
+/// Up to which size classes are how far apart, in bytes: from 256 bytes to 1 KiB a 32nd of the
+/// size at most, above that a ninth. Most classes of a table share pages, where a finer one costs
+/// nothing but what is counted of it. On pages of its own an item takes no more than one of the
+/// next size that divides a page.
+const STEPS: [(u64, u64); 3] = [(512, 8), (1088, 16), (SMALL_ENTRY_BYTES_MAX, 128)];
 /// Statics: of a constant each look-up would copy the whole table first.
 static CLASS_BYTES: [u16; CLASS_COUNT] = class_sizes();
 static ITEMS_PER_PAGE: [u16; CLASS_COUNT] = page_items();
 static CLASS_BY_EIGHTH: [u8; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize] = class_lookup();
 const _: () = assert!(class_sizes()[CLASS_COUNT - 1] as u64 == SMALL_ENTRY_BYTES_MAX);
 
-const fn class_table() -> ([u16; 80], usize) {
-    let mut sizes = [0; 80];
-    let mut count = 0;
-    let mut size = CLASS_BYTES_MIN;
-    while size <= 256 {
-        sizes[count] = size as u16;
+const fn class_count() -> usize {
+    let (mut count, mut size) = (1, CLASS_BYTES_MIN);
+    while size < SMALL_ENTRY_BYTES_MAX {
+        size = next_size(size);
         count += 1;
-        size += 8;
     }
-    let mut per_page = ITEM_ROOM / 256;
-    while per_page >= 4 {
-        let size = ITEM_ROOM / per_page / 8 * 8;
-        if size * 100 >= sizes[count - 1] as u64 * 106 || per_page == 4 {
-            sizes[count] = size as u16;
-            count += 1;
-        }
-        per_page -= 1;
-    }
-    (sizes, count)
+    count
 }
 
 const fn class_sizes() -> [u16; CLASS_COUNT] {
-    let all = class_table().0;
-    let mut sizes = [0; CLASS_COUNT];
-    sizes.copy_from_slice(all.split_at(CLASS_COUNT).0);
+    let mut sizes = [CLASS_BYTES_MIN as u16; CLASS_COUNT];
+    let mut class = 1;
+    while class < CLASS_COUNT {
+        sizes[class] = next_size(sizes[class - 1] as u64) as u16;
+        class += 1;
+    }
     sizes
+}
+
+/// Returns the size of the class behind that of `size`.
+const fn next_size(size: u64) -> u64 {
+    let mut range = 0;
+    while size >= STEPS[range].0 {
+        range += 1;
+    }
+    let (end, step) = STEPS[range];
+    if size + step < end { size + step } else { end }
 }
 
 const fn page_items() -> [u16; CLASS_COUNT] {

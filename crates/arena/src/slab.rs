@@ -43,23 +43,47 @@ const LIST_COUNT: usize = 5;
 const LIST_FULL: usize = 3;
 const LIST_ASIDE: usize = 4;
 
+/// What is known of a class. There are many, most of them without pages of their own.
 #[derive(Clone, Copy, Default)]
 struct Class {
+    /// Items in use on mixed pages.
+    mixed_items: u32,
+    /// Where its own pages are among those of all classes, plus one; 0: it has none.
+    own: u8,
+    /// Whether new items go to pages of its own.
+    has_own: bool,
+}
+
+const _: () = assert!(CLASS_COUNT < u8::MAX as usize, "`Class::own` counts all of them");
+
+/// The pages of a class's own, at least one.
+struct OwnPages {
     /// First page of each list, page number plus one.
     heads: [u32; LIST_COUNT],
     pages: u32,
     /// Items in use on these pages.
     used_items: u32,
-    /// Items in use on mixed pages.
-    mixed_items: u32,
-    /// Whether new items go to pages of its own.
-    has_own: bool,
+    class: u8,
+}
+
+impl OwnPages {
+    /// Returns the items that are not in use.
+    fn free_items(&self) -> u64 {
+        u64::from(self.pages) * items_per_page(self.class) - u64::from(self.used_items)
+    }
+
+    /// Returns the bytes of these.
+    fn free_bytes(&self) -> u64 {
+        self.free_items() * class_bytes(self.class)
+    }
 }
 
 /// The slab pages of one table.
 pub(crate) struct Slabs {
     /// Absent while the table holds too little for any class to have pages of its own.
     classes: Option<Box<[Class; CLASS_COUNT]>>,
+    /// The pages of the classes that have pages of their own, in no order.
+    own: Vec<OwnPages>,
     mixed: MixedPages,
     owner: PageOwner,
 }
@@ -104,7 +128,7 @@ impl PageState {
 impl Slabs {
     /// Returns no pages, those of `owner`.
     pub const fn new(owner: PageOwner) -> Slabs {
-        Slabs { classes: None, mixed: MixedPages::new(), owner }
+        Slabs { classes: None, own: Vec::new(), mixed: MixedPages::new(), owner }
     }
 
     /// Returns whether `page` is one of these. The caller holds the shard.
@@ -115,8 +139,9 @@ impl Slabs {
     /// Returns the bytes of private memory.
     #[inline]
     pub fn private_bytes(&self) -> u64 {
+        let own = self.own.capacity() * size_of::<OwnPages>();
         match &self.classes {
-            Some(_) => size_of::<[Class; CLASS_COUNT]>() as u64,
+            Some(_) => (size_of::<[Class; CLASS_COUNT]>() + own) as u64,
             None => 0,
         }
     }
@@ -177,9 +202,11 @@ impl Slabs {
         memory.word(item).store(marker, Ordering::Relaxed);
         state.free = index as u16;
         state.in_use -= 1;
+        let own = self.own_mut(state.class);
+        own.used_items -= 1;
+        let used_items = own.used_items;
         let class = self.class_mut(state.class);
-        class.used_items -= 1;
-        let items = u64::from(class.used_items + class.mixed_items);
+        let items = u64::from(used_items + class.mixed_items);
         class.has_own &= items * class_bytes(state.class) >= OWN_BYTES_LEAST;
         if state.in_use == 0 {
             self.remove_page(arena, page, state);
@@ -202,10 +229,12 @@ impl Slabs {
     /// Returns the page to empty of the class with the most free room, or of the mixed pages where
     /// these have more, when that room is at least one page and `1 / share` of the whole.
     pub fn page_to_empty(&self, memory: &MappedRange, share: u64) -> Option<u64> {
-        let most = (0..CLASS_COUNT).max_by_key(|&class| self.free_bytes(class))?;
-        let of_class = || self.own_page_to_empty(memory, most as u8, share);
         let of_mixed = || self.mixed.page_to_empty(memory, share);
-        match self.free_bytes(most) > self.mixed.free_bytes() {
+        let Some(most) = self.own.iter().max_by_key(|own| own.free_bytes()) else {
+            return of_mixed();
+        };
+        let of_class = || self.own_page_to_empty(memory, most, share);
+        match most.free_bytes() > self.mixed.free_bytes() {
             true => of_class().or_else(of_mixed),
             false => of_mixed().or_else(of_class),
         }
@@ -213,10 +242,9 @@ impl Slabs {
 
     /// As [`Slabs::page_to_empty`], where an item of `class` has gone.
     pub fn page_to_empty_of(&self, memory: &MappedRange, class: u8, share: u64) -> Option<u64> {
-        let has_own = |classes: &[Class; CLASS_COUNT]| classes[usize::from(class)].pages > 0;
-        match self.classes.as_deref().is_some_and(has_own) {
-            true => self.own_page_to_empty(memory, class, share),
-            false => self.mixed.page_to_empty(memory, share),
+        match self.own(class) {
+            Some(own) => self.own_page_to_empty(memory, own, share),
+            None => self.mixed.page_to_empty(memory, share),
         }
     }
 
@@ -250,8 +278,8 @@ impl Slabs {
     /// Returns all pages to the pool; every item is gone.
     pub fn clear(&mut self, arena: &Arena) {
         let memory = &*arena.memory;
-        let classes = self.classes.take();
-        let heads = classes.iter().flat_map(|classes| classes.iter()).flat_map(|class| class.heads);
+        self.classes = None;
+        let heads = std::mem::take(&mut self.own).into_iter().flat_map(|own| own.heads);
         let own = heads.flat_map(|head| page_list::pages(memory, head));
         let own = own.map(|page| (page, QUARTERS));
         let mixed = self.mixed.take_all(memory);
@@ -264,8 +292,7 @@ impl Slabs {
 
     /// Returns the bytes of the pages of this table, as far as they are in use.
     pub fn page_bytes(&self) -> u64 {
-        let classes = self.classes.iter().flat_map(|classes| classes.iter());
-        let own: u64 = classes.map(|class| u64::from(class.pages)).sum();
+        let own: u64 = self.own.iter().map(|own| u64::from(own.pages)).sum();
         own * PAGE_BYTES + self.mixed.page_bytes()
     }
 
@@ -282,10 +309,11 @@ impl Slabs {
     }
 
     fn count_mixed(&mut self, class: u8) {
+        let used_items = self.own(class).map_or(0, |own| own.used_items);
         if let Some(classes) = &mut self.classes {
             let counts = &mut classes[usize::from(class)];
             counts.mixed_items += 1;
-            let items = u64::from(counts.used_items + counts.mixed_items);
+            let items = u64::from(used_items + counts.mixed_items);
             counts.has_own = items * class_bytes(class) >= OWN_BYTES_MIN;
         }
     }
@@ -297,8 +325,10 @@ impl Slabs {
         policy: LimitPolicy,
     ) -> Result<u64, NeedRoom> {
         let memory = &*arena.memory;
-        let heads = self.class_mut(class).heads;
-        let page = match heads[..LIST_FULL].iter().rev().find_map(|&head| page_list::first(head)) {
+        let fullest = |own: &OwnPages| {
+            own.heads[..LIST_FULL].iter().rev().find_map(|&head| page_list::first(head))
+        };
+        let page = match self.own(class).and_then(fullest) {
             Some(page) => page,
             None => self.add_page(arena, class, policy)?,
         };
@@ -312,24 +342,22 @@ impl Slabs {
             item_offset(page, class, state.used_ever)
         };
         state.in_use += 1;
-        self.class_mut(class).used_items += 1;
+        self.own_mut(class).used_items += 1;
         self.store_state(memory, page, state);
         Ok(item)
     }
 
-    /// As [`Slabs::page_to_empty`], of the own pages of `class`: any page where new items go to
-    /// mixed ones.
-    fn own_page_to_empty(&self, memory: &MappedRange, class: u8, share: u64) -> Option<u64> {
-        let totals = &self.classes.as_ref()?[usize::from(class)];
-        let per_page = items_per_page(class);
-        let total = u64::from(totals.pages) * per_page;
-        let free = total - u64::from(totals.used_items);
-        let is_sparse =
-            totals.pages >= 2 && free >= per_page && free.saturating_mul(share) >= total;
-        if totals.has_own && !is_sparse {
+    /// As [`Slabs::page_to_empty`], of the pages of one class: any page where new items go to mixed
+    /// ones.
+    fn own_page_to_empty(&self, memory: &MappedRange, own: &OwnPages, share: u64) -> Option<u64> {
+        let class = self.classes.as_ref()?[usize::from(own.class)];
+        let (per_page, free) = (items_per_page(own.class), own.free_items());
+        let total = u64::from(own.pages) * per_page;
+        let is_sparse = own.pages >= 2 && free >= per_page && free.saturating_mul(share) >= total;
+        if class.has_own && !is_sparse {
             return None;
         }
-        let lists = &totals.heads[..=LIST_FULL];
+        let lists = &own.heads[..=LIST_FULL];
         let head = *lists.iter().find(|&&head| head != 0)?;
         let in_use = |&page: &u64| load_state(memory, page).in_use;
         page_list::first_pages(memory, head).min_by_key(in_use)
@@ -340,11 +368,17 @@ impl Slabs {
         &mut classes[usize::from(class)]
     }
 
-    /// Returns the bytes of free items on the own pages of a class.
-    fn free_bytes(&self, class: usize) -> u64 {
-        let Some(classes) = &self.classes else { return 0 };
-        let items = u64::from(classes[class].pages) * items_per_page(class as u8);
-        (items - u64::from(classes[class].used_items)) * class_bytes(class as u8)
+    /// Returns the own pages of `class`, if it has any.
+    #[inline]
+    fn own(&self, class: u8) -> Option<&OwnPages> {
+        let place = usize::from(self.classes.as_ref()?[usize::from(class)].own);
+        self.own.get(place.wrapping_sub(1))
+    }
+
+    #[inline]
+    fn own_mut(&mut self, class: u8) -> &mut OwnPages {
+        let place = usize::from(self.class_mut(class).own);
+        &mut self.own[place - 1]
     }
 
     fn add_page(&mut self, arena: &Arena, class: u8, policy: LimitPolicy) -> Result<u64, NeedRoom> {
@@ -352,19 +386,39 @@ impl Slabs {
         let page = arena.pages().allocate(QUARTERS, policy).map_err(|_| need)?;
         self.owner.store(&arena.memory, page);
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
-        let counts = self.class_mut(class);
-        page_list::link(&arena.memory, &mut counts.heads[0], page);
-        counts.pages += 1;
+        if self.own(class).is_none() {
+            let heads = [0; LIST_COUNT];
+            self.own.push(OwnPages { heads, pages: 0, used_items: 0, class });
+            self.class_mut(class).own = self.own.len() as u8;
+        }
+        let own = self.own_mut(class);
+        page_list::link(&arena.memory, &mut own.heads[0], page);
+        own.pages += 1;
         arena.memory.word(page).store(state.pack(), Ordering::Relaxed);
         Ok(page)
     }
 
     fn remove_page(&mut self, arena: &Arena, page: u64, state: PageState) {
-        let counts = self.class_mut(state.class);
-        page_list::unlink(&arena.memory, &mut counts.heads[usize::from(state.list)], page);
-        counts.pages -= 1;
+        let own = self.own_mut(state.class);
+        page_list::unlink(&arena.memory, &mut own.heads[usize::from(state.list)], page);
+        own.pages -= 1;
+        if own.pages == 0 {
+            self.remove_class(state.class);
+        }
         PageOwner::clear(&arena.memory, page);
         arena.pages().free(page, QUARTERS);
+    }
+
+    /// Forgets the own pages of `class`, which has none left.
+    #[cold]
+    fn remove_class(&mut self, class: u8) {
+        let place = std::mem::take(&mut self.class_mut(class).own);
+        self.own.swap_remove(usize::from(place) - 1);
+        // The last one stands there now.
+        if let Some(moved) = self.own.get(usize::from(place) - 1) {
+            let moved = moved.class;
+            self.class_mut(moved).own = place;
+        }
     }
 
     /// Stores `state` and moves the page to the list it belongs in, unless it is set aside.
@@ -378,9 +432,9 @@ impl Slabs {
 
     /// Stores `state` and moves the page to `list`.
     fn relist(&mut self, memory: &MappedRange, page: u64, mut state: PageState, list: usize) {
-        let counts = self.class_mut(state.class);
-        page_list::unlink(memory, &mut counts.heads[usize::from(state.list)], page);
-        page_list::link(memory, &mut counts.heads[list], page);
+        let own = self.own_mut(state.class);
+        page_list::unlink(memory, &mut own.heads[usize::from(state.list)], page);
+        page_list::link(memory, &mut own.heads[list], page);
         state.list = list as u8;
         memory.word(page).store(state.pack(), Ordering::Relaxed);
     }

@@ -18,6 +18,9 @@ const STEP: usize = 32;
 const HEAD: usize = 8;
 /// As many bytes are written sooner than compared.
 const SHORT: usize = 128;
+/// A value that has grown above so many bytes has spare ones: one in so many of its own at least.
+const SPARE_FROM: u64 = 256;
+const SPARE_SHARE: u64 = 16;
 
 impl Table {
     /// Makes `bytes` what the value of the small entry at `id`, whose key is `key`, begins with, in
@@ -97,8 +100,10 @@ impl Table {
             }
             return Ok(EntryId { reference: self.reference_now(id, key), ..id });
         }
-        // As much once more: it often grows again by as much.
-        let spare = (length - old_length).min(length / 2);
+        // As much once more: it often grows again by as much. A longer one, which takes more time
+        // to copy, seldom has to be.
+        let least = if length > SPARE_FROM { length / SPARE_SHARE } else { 0 };
+        let spare = (length - old_length).max(least).min(length / 2);
         let has_spare = header.encoding() == encoding
             && small_entry_bytes(key.len() as u64, length + spare, true).is_some();
         self.relocate(id, key, bytes, encoding, if has_spare { spare } else { 0 })
