@@ -160,10 +160,13 @@ pub(crate) struct Shadows {
     /// As many as there were when the epoch began.
     measured_before: (u64, u64),
     advice: Option<Advice>,
+    /// The memory of the first look of an eviction and of a further one, kept from one to the next:
+    /// the system's allocator goes through all that is free where so much is wanted.
+    looks: [Vec<Drawn>; 2],
 }
 
 /// A key that an eviction looks at.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Drawn {
     key: u32,
     caches: u8,
@@ -189,6 +192,7 @@ impl Shadows {
             measured: (0, 0),
             measured_before: (0, 0),
             advice: None,
+            looks: Default::default(),
         }
     }
 
@@ -204,7 +208,9 @@ impl Shadows {
 
     /// Returns the memory that it takes beside itself, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.keys.memory_bytes() + (self.window.capacity() * size_of::<u32>()) as u64
+        let looks = self.looks.iter().map(|look| look.capacity() * size_of::<Drawn>());
+        let own = looks.sum::<usize>() + self.window.capacity() * size_of::<u32>();
+        self.keys.memory_bytes() + own as u64
     }
 
     /// Learns what happened.
@@ -394,16 +400,18 @@ impl Shadows {
             self.bytes[cache] += bytes;
         }
         // Of the first look all caches see the same keys, the newcomer where it is a candidate.
-        let mut first = Vec::new();
+        let mut first = std::mem::take(&mut self.looks[0]);
+        first.clear();
         for cache in (0..CACHE_COUNT).filter(fits) {
             if self.bytes[cache] <= capacity_of(cache) {
                 continue;
             }
             if first.is_empty() {
-                first = self.look(&candidates, now);
+                self.look(&candidates, now, &mut first);
             }
             self.shrink(key, cache, capacity_of(cache), &first, now);
         }
+        self.looks[0] = first;
     }
 
     /// Evicts from `cache` until it has no more than `capacity` bytes: the least of the keys of
@@ -413,11 +421,12 @@ impl Shadows {
         if let Some(victim) = self.least(first, cache) {
             self.take_out(victim, cache);
         }
+        let mut drawn = std::mem::take(&mut self.looks[1]);
         for _ in 0..LOOKS_MAX {
             if self.bytes[cache] <= capacity {
-                return;
+                break;
             }
-            let mut drawn = self.look(&[], now);
+            self.look(&[], now, &mut drawn);
             for _ in 0..VICTIMS_PER_LOOK {
                 let victim = self.least(&drawn, cache).filter(|_| self.bytes[cache] > capacity);
                 let Some(victim) = victim else { break };
@@ -425,6 +434,7 @@ impl Shadows {
                 self.take_out(victim, cache);
             }
         }
+        self.looks[1] = drawn;
         if self.bytes[cache] > capacity {
             self.take_out(newcomer, cache);
         }
@@ -440,15 +450,15 @@ impl Shadows {
         Some(here.min_by_key(|one| one.values[blend])?.key)
     }
 
-    /// Looks at some keys, and at the candidates.
-    fn look(&mut self, candidates: &[u32], now: Tick) -> Vec<Drawn> {
+    /// Looks at some keys, and at the candidates: `drawn` has them then, and nothing else.
+    fn look(&mut self, candidates: &[u32], now: Tick, drawn: &mut Vec<Drawn>) {
         // All are drawn before the first is valued, as their cache misses do not wait for each
         // other so.
         let keys: [u32; DRAWS] = std::array::from_fn(|_| self.keys.sample(&mut self.random));
         let old = keys.iter().filter(|key| !self.keys.at(**key).is_newcomer);
-        let mut drawn = Vec::with_capacity(DRAWS + candidates.len());
+        drawn.clear();
+        drawn.reserve_exact(DRAWS + candidates.len());
         drawn.extend(old.chain(candidates).map(|key| self.drawn(*key, now)));
-        drawn
     }
 
     fn drawn(&self, key: u32, now: Tick) -> Drawn {
