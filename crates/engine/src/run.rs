@@ -8,7 +8,8 @@ use command::{
     Next, ReadContext, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
 };
 use keyspace::{
-    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionWakeup, ShardSet, Uploader, WriteView,
+    Access, Guard, KEYS_AHEAD, Keyspace, NeedRoom, PrivateCopies, SessionWakeup, ShardSet,
+    Uploader, WriteView,
 };
 use resp::{Protocol, Reply, RequestView};
 
@@ -334,11 +335,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     /// Returns the guard of `keys`: the one at hand where it fits. Always inlined, as reads are.
     #[inline(always)]
-    fn lock(&mut self, keys: &[Key<'_>]) -> &mut Guard<'e> {
+    fn lock(&mut self, command: &Command, keys: &[Key<'_>]) -> &mut Guard<'e> {
         if !self.is_locked_for_command {
             match keys {
                 [key] => self.lock_one(key.shard),
-                _ => self.lock_many(keys),
+                _ => self.lock_many(command, keys),
             }
         }
         self.guard.as_mut().expect("locked just now, or for the command")
@@ -357,7 +358,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    fn lock_many(&mut self, keys: &[Key<'_>]) {
+    fn lock_many(&mut self, command: &Command, keys: &[Key<'_>]) {
         if let ([one, other], Some(guard)) = (keys, &self.guard)
             && guard.is_pair(one.shard, other.shard)
         {
@@ -373,7 +374,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
         };
         let guard = self.guard.insert(self.keyspace.lock_keys_or_notify(keys, waits));
-        guard.prefetch(keys, self.session.state.database);
+        let ahead = if command.is(Flags::PREFETCHES) { KEYS_AHEAD } else { keys.len() };
+        guard.prefetch(&keys[..keys.len().min(ahead)], self.session.state.database);
     }
 
     /// Runs a read once. Always inlined: every GET passes here, and a call costs it three percent
@@ -386,7 +388,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
-        self.lock(args.keys());
+        self.lock(command, args.keys());
         match self.keyspace.has_adopted() && command.uses_values(args.request()) {
             true => self.read_with_copies(handler, args, reply),
             false => self.read_locked(handler, None, args, reply),
@@ -579,7 +581,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.reserve_for_request(command.stored_bytes(args.request()))?;
         }
         let database = self.session.state.database;
-        let guard = self.lock(args.keys());
+        let guard = self.lock(command, args.keys());
         guard.prefetch_counts(args.keys(), database);
         guard.begin_atomic();
         guard.limit_overshoot(0, false);

@@ -16,6 +16,9 @@ use crate::write::WriteView;
 
 /// How many keys are asked for ahead: the lines of more would push each other out of the cache.
 const PREFETCH_KEYS_MAX: usize = 512;
+/// How many keys a read asks for together that asks for more as it comes to them: their misses
+/// overlap, and their lines and those of the next stay in the first level of the cache meanwhile.
+pub const KEYS_AHEAD: usize = 16;
 /// How many shards a guard holds without memory for their list: those of most requests on several
 /// keys.
 const FEW_MAX: usize = 4;
@@ -77,6 +80,12 @@ pub(crate) trait Shards {
     fn shard(&self, index: ShardIndex) -> &Shard;
     fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard;
     fn holds(&self, index: ShardIndex) -> bool;
+
+    /// Asks the cache for the entries of `keys`. Here, so that each kind of guard finds its shards
+    /// by calls that are inlined: that costs as much as to ask for their lines.
+    fn prefetch(&self, keys: &[Key<'_>], database: DatabaseIndex) {
+        prefetch_in(keys, database, |index| self.shard(index));
+    }
 }
 
 impl Shards for Many<'_> {
@@ -123,6 +132,15 @@ impl<'g> ShardsRef<'g> {
                 shard
             }
             ShardsRef::Many(shards) => shards.shard(index),
+        }
+    }
+
+    /// Asks the cache for the entries of `keys`: their misses overlap.
+    #[inline]
+    pub fn prefetch(self, keys: &[Key<'_>], database: DatabaseIndex) {
+        match self {
+            ShardsRef::One(shard) => prefetch_in(keys, database, |_| shard),
+            ShardsRef::Many(shards) => shards.prefetch(keys, database),
         }
     }
 
@@ -333,13 +351,7 @@ impl<'k> Guard<'k> {
 
     /// Asks the cache for the entries of `keys`, the first 512 at once: their misses overlap.
     pub fn prefetch(&self, keys: &[Key<'_>], database: DatabaseIndex) {
-        let ahead = &keys[..keys.len().min(PREFETCH_KEYS_MAX)];
-        // Each kind of guard by itself: to find a shard costs as much as to ask for its lines.
-        match &self.held {
-            Held::One(shard) => prefetch_in(ahead, database, |_| shard),
-            Held::Few(few) => prefetch_in(ahead, database, |index| few.shard(index)),
-            Held::Many(many) => prefetch_in(ahead, database, |index| many.shard(index)),
-        }
+        self.shards().prefetch(&keys[..keys.len().min(PREFETCH_KEYS_MAX)], database);
     }
 
     /// Asks the cache for the counts of the slots of `keys`, the first few: a change of several

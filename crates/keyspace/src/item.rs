@@ -100,6 +100,7 @@ impl ItemTail {
     }
 
     /// Returns what `bytes` say; `None` where they are no tail.
+    #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Option<ItemTail> {
         let (flags, rest) = bytes.split_first_chunk()?;
         let (unique, state) = rest.split_first_chunk()?;
@@ -114,6 +115,7 @@ impl ItemTail {
         stale | making
     }
 
+    #[inline]
     fn with_state(self, state: u8) -> Option<ItemTail> {
         let (is_stale, is_in_the_making) =
             (state & ITEM_STALE != 0, state & ITEM_IN_THE_MAKING != 0);
@@ -323,11 +325,12 @@ pub(crate) fn tail_of(entry: &Entry<'_>) -> Option<ItemTail> {
 /// touched: one that is adopted has no slice.
 #[inline]
 fn item_parts<'a>(entry: &Entry<'a>) -> Option<(&'a [u8], ItemTail)> {
-    entry.header().is_item().then(|| {
-        let (value, tail) = split(entry.value());
-        // Others map this memory read-only; what a file has, `from_bytes` has read before.
-        (value, ItemTail::from_bytes(tail).expect("this process has written it"))
-    })
+    if !entry.header().is_item() {
+        return None;
+    }
+    let (value, tail) = split(entry.value());
+    // Others map this memory read-only; what a file has, `from_bytes` has read before.
+    Some((value, ItemTail::from_bytes(tail).expect("this process has written it")))
 }
 
 /// Returns what a plain string has beside its value: the number changes with its bytes.
@@ -351,6 +354,7 @@ pub(crate) fn as_text(encoding: Encoding, entry: &Entry<'_>) -> Encoding {
     if encoding == Encoding::Item { encoding_of(text_of(entry)) } else { encoding }
 }
 
+#[inline]
 fn split(value: &[u8]) -> (&[u8], &[u8]) {
     value.split_at(value.len() - ITEM_TAIL_BYTES)
 }

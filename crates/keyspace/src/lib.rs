@@ -91,7 +91,7 @@ pub use eviction::policy::EvictionPolicy;
 pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use field_times::{FieldTime, TimeCondition, TimeOutcome};
-pub use guard::Guard;
+pub use guard::{Guard, KEYS_AHEAD};
 pub use item::{FoundItem, ITEM_COMMAND, ITEM_STATES, ItemTail, text_of};
 pub use key_waits::{
     NewWait, QueuePlace, ServedReply, SessionWakeup, WaitEnd, WaitState, Waiter, Waits,

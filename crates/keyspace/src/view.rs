@@ -13,7 +13,7 @@ use rdb::Version;
 
 use crate::access_mark::idle_seconds;
 use crate::eviction::policy::KeyEvent;
-use crate::guard::ShardsRef;
+use crate::guard::{KEYS_AHEAD, ShardsRef};
 use crate::item::{text_of, text_of_item};
 use crate::object::{Content, Kind, Object, kind_of};
 use crate::recorder::Recorder;
@@ -104,6 +104,17 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub(crate) fn counting_access(self, counts_access: bool) -> ReadView<'g> {
         ReadView { counts_access, ..self }
+    }
+
+    /// Returns `keys` in their order, and asks the cache for the entries of those behind before it
+    /// gives some. For commands whose rows say that they prefetch: the first are asked for already.
+    pub fn ahead<'k>(self, keys: &'k [Key<'k>]) -> impl Iterator<Item = &'k Key<'k>> {
+        let mut next = keys;
+        keys.chunks(KEYS_AHEAD).flat_map(move |chunk| {
+            next = &next[chunk.len()..];
+            self.shards.prefetch(&next[..next.len().min(KEYS_AHEAD)], self.database);
+            chunk
+        })
     }
 
     /// Returns the database.

@@ -10,19 +10,19 @@ use crate::prelude::*;
 
 /// The line before a value, at most, without its key.
 const HEAD_BYTES_MAX: usize = 64;
-/// What a head ends with where the flags are 0, for each length of at most three digits.
-static SHORT_ENDS: [[u8; 8]; 1000] = short_ends();
+/// Values of this length and more have lengths of more than three digits.
+const FOUR_DIGITS_MIN: usize = 1000;
 
 pub(super) static GET: Command = read("memcached|get", READ_KEY, get::<false>);
 pub(super) static GET_SOME: Command =
-    read("memcached|get", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, false, false));
+    read_several("memcached|get", |cx, args, reply| get_several(cx, args, reply, false, false));
 pub(super) static GET_LAST: Command =
-    read("memcached|get", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, false, true));
+    read_several("memcached|get", |cx, args, reply| get_several(cx, args, reply, false, true));
 pub(super) static GETS: Command = read("memcached|gets", READ_KEY, get::<true>);
 pub(super) static GETS_SOME: Command =
-    read("memcached|gets", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, true, false));
+    read_several("memcached|gets", |cx, args, reply| get_several(cx, args, reply, true, false));
 pub(super) static GETS_LAST: Command =
-    read("memcached|gets", READ_KEYS, |cx, args, reply| get_several(cx, args, reply, true, true));
+    read_several("memcached|gets", |cx, args, reply| get_several(cx, args, reply, true, true));
 pub(super) static GAT: Command =
     change("memcached|gat", |cx, args, reply| get_and_touch(cx, args, reply, false, false));
 pub(super) static GAT_LAST: Command =
@@ -37,6 +37,10 @@ type Change = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), 
 
 const fn read(name: &'static str, keys: &'static [KeySpec], handler: Read) -> Command {
     Command { name, keys, handler: Handler::Read(handler), ..ROW }
+}
+
+const fn read_several(name: &'static str, handler: Read) -> Command {
+    Command { flags: ROW.flags.with(Flags::PREFETCHES), ..read(name, READ_KEYS, handler) }
 }
 
 const fn change(name: &'static str, handler: Change) -> Command {
@@ -61,7 +65,7 @@ fn get_several(
     with_unique: bool,
     is_last: bool,
 ) -> Result<(), Unfinished> {
-    args.keys().iter().for_each(|key| reply_item(cx, key, with_unique, reply));
+    cx.view.ahead(args.keys()).for_each(|key| reply_item(cx, key, with_unique, reply));
     if is_last {
         reply.raw(b"END\r\n");
     }
@@ -70,8 +74,9 @@ fn get_several(
 
 #[inline]
 fn reply_item(cx: &ReadContext<'_>, key: &Key<'_>, with_unique: bool, reply: &mut Reply<'_>) {
-    if let Some(found) = item(cx.view, key, true) {
-        reply_head(key.bytes, &found, with_unique, reply);
+    // Not moved out of the result: what is found is larger than the processor forwards at once.
+    if let Ok(Some(found)) = &cx.view.item(key, true) {
+        reply_head(key.bytes, found, with_unique, reply);
         reply_data(cx.view, key, found.value, reply);
     }
 }
@@ -105,11 +110,12 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
     let (flags, length) = (found.flags(), found.value.len());
-    if flags == 0 && length < SHORT_ENDS.len() && !with_unique {
+    if flags == 0 && length < FOUR_DIGITS_MIN && !with_unique {
         // Eight bytes at once, cut to those that are text: most heads end like this.
-        let end = out.len() + short_end_bytes(length);
-        out.extend_from_slice(&SHORT_ENDS[length]);
-        return out.truncate(end);
+        let (end, count) = short_end(length);
+        let text_end = out.len() + count;
+        out.extend_from_slice(&end);
+        return out.truncate(text_end);
     }
     out.push(b' ');
     put_number(out, u64::from(flags));
@@ -122,27 +128,18 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
     out.extend_from_slice(b"\r\n");
 }
 
-const fn short_ends() -> [[u8; 8]; 1000] {
-    let mut ends = [*b" 0 \0\0\0\0\0"; 1000];
-    let mut length = 0;
-    while length < ends.len() {
-        let end = &mut ends[length];
-        let mut at = short_end_bytes(length) - 2;
-        (end[at], end[at + 1]) = (b'\r', b'\n');
-        let mut rest = length;
-        while at > 3 {
-            at -= 1;
-            end[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        length += 1;
+/// Returns what a head ends with where the flags are 0 and `length` has three digits at most, and
+/// how many of the bytes that is.
+#[inline]
+fn short_end(length: usize) -> ([u8; 8], usize) {
+    debug_assert!(length < FOUR_DIGITS_MIN, "three digits at most");
+    let [hundreds, tens, ones] =
+        [length / 100, length / 10 % 10, length % 10].map(|digit| b'0' + digit as u8);
+    match length {
+        100.. => ([b' ', b'0', b' ', hundreds, tens, ones, b'\r', b'\n'], 8),
+        10.. => ([b' ', b'0', b' ', tens, ones, b'\r', b'\n', 0], 7),
+        _ => ([b' ', b'0', b' ', ones, b'\r', b'\n', 0, 0], 6),
     }
-    ends
-}
-
-/// Returns how many bytes of the short end for a value of `length` bytes are text.
-const fn short_end_bytes(length: usize) -> usize {
-    6 + (length >= 10) as usize + (length >= 100) as usize
 }
 
 #[cfg(test)]
@@ -151,8 +148,9 @@ mod tests {
 
     #[test]
     fn a_short_end_says_the_length_in_digits() {
-        for (length, end) in SHORT_ENDS.iter().enumerate() {
-            assert_eq!(&end[..short_end_bytes(length)], format!(" 0 {length}\r\n").as_bytes());
+        for length in 0..FOUR_DIGITS_MIN {
+            let (end, count) = short_end(length);
+            assert_eq!(&end[..count], format!(" 0 {length}\r\n").as_bytes());
         }
     }
 }

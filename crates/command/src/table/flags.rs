@@ -63,6 +63,9 @@ impl Flags {
     /// May give its session leases of its keys, which end with the session. Forebay's own, not
     /// shown.
     pub const LEASES: Flags = Flags(1 << 30);
+    /// Asks the cache for its keys itself as it comes to them (`ReadView::ahead`), so that only the
+    /// first ones are asked for before it runs. Forebay's own, not shown.
+    pub const PREFETCHES: Flags = Flags(1 << 31);
     /// Its requests are effects as they are, where they name one key: they ask neither time nor
     /// chance. Records have them, and are replayed by running the command. Forebay's own, not
     /// shown.
