@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use policy::simulation::trace_files::Format;
 
+use crate::bare_server;
 use crate::cache;
 use crate::cache_sim::{self, CacheSize, Contender};
 use crate::demo;
@@ -85,6 +86,8 @@ enum Command {
     ReadForCount { socket: PathBuf, reads: u64 },
     #[command(name = floors::PARTNER_COMMAND, hide = true)]
     FloorPartner { memory: PathBuf },
+    #[command(name = bare_server::BARE_COMMAND, hide = true)]
+    BareServer { port: u16 },
     #[command(name = server_process::KEEPER_COMMAND, hide = true)]
     Keep {
         folder: PathBuf,
@@ -361,6 +364,9 @@ struct MemcachedArguments {
     /// Times that each row is measured on each server
     #[arg(long, default_value_t = 10)]
     rounds: usize,
+    /// Measures get and set of a server without a store too: how far Forebay's could go
+    #[arg(long)]
+    bare: bool,
     #[command(flatten)]
     results: ResultsArgument,
 }

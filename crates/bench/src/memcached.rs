@@ -14,6 +14,7 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::accounting::cpu_time;
+use crate::bare_server::BARE_COMMAND;
 use crate::compare::{Spread, progress};
 use crate::record;
 
@@ -21,7 +22,7 @@ use crate::record;
 const CONNECTIONS: usize = 50;
 /// Keys, each with a value of 64 bytes.
 const KEYS: usize = 10_000;
-const VALUE_BYTES: usize = 64;
+pub const VALUE_BYTES: usize = 64;
 /// Operations of one sample.
 const OPERATIONS: usize = 300_000;
 const START_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -35,6 +36,8 @@ pub struct Memcached {
     pub other: PathBuf,
     /// Times that each row is measured on each server.
     pub rounds: usize,
+    /// Whether a server without a store takes part, in the rows of single requests.
+    pub adds_bare: bool,
     /// The folder of the result file; without one nothing is recorded.
     pub results: Option<PathBuf>,
 }
@@ -200,14 +203,28 @@ impl Memcached {
         let mut rows = Vec::new();
         println!("{:20} {:>10} {:>10} {:>7}", "", "forebay ns", "memcached", "ratio");
         for row in &ROWS {
-            rows.push(self.measure(row, &subject, &other)?);
+            rows.push(self.measure(row, "forebay", &subject, &other)?);
+        }
+        if self.adds_bare {
+            let port = free_port()?;
+            let mut bare = Command::new(std::env::current_exe()?);
+            let bare = Server::start(bare.args([BARE_COMMAND, &port.to_string()]), port)?;
+            for row in ROWS.iter().filter(|row| row.operations == 1) {
+                rows.push(self.measure(row, "bare", &bare, &other)?);
+            }
         }
         let servers = [version(&self.forebay), version(&self.other)];
         let result = json!({ "servers": servers, "connections": CONNECTIONS, "rows": rows });
         record::keep(self.results.as_deref(), "memcached", result)
     }
 
-    fn measure(&self, row: &Row, subject: &Server, other: &Server) -> anyhow::Result<Value> {
+    fn measure(
+        &self,
+        row: &Row,
+        name: &str,
+        subject: &Server,
+        other: &Server,
+    ) -> anyhow::Result<Value> {
         let mut samples = [Vec::new(), Vec::new()];
         for round in 0..self.rounds {
             progress(&format!("{} {round}", row.name));
@@ -222,15 +239,17 @@ impl Memcached {
         let ratios = samples[1].iter().zip(&samples[0]).map(|(theirs, ours)| theirs / ours);
         let ratio = Spread::new(ratios);
         let [ours, theirs] = samples.map(|samples| Spread::new(samples.into_iter()));
-        let mark = if ratio.median < row.bound { "  NOT MET" } else { "" };
+        let is_bounded = name == "forebay";
+        let mark = if is_bounded && ratio.median < row.bound { "  NOT MET" } else { "" };
+        let label = if is_bounded { row.name.to_owned() } else { format!("{} ({name})", row.name) };
         println!(
-            "{:20} {:10.0} {:10.0} {:7.2}{mark}",
-            row.name, ours.median, theirs.median, ratio.median
+            "{label:20} {:10.0} {:10.0} {:7.2}{mark}",
+            ours.median, theirs.median, ratio.median
         );
         Ok(json!({
-            "row": row.name,
-            "bound": row.bound,
-            "forebay_ns": ours.record(),
+            "row": label,
+            "bound": is_bounded.then_some(row.bound),
+            (format!("{name}_ns")): ours.record(),
             "memcached_ns": theirs.record(),
             "ratio": ratio.record(),
         }))

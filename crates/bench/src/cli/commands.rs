@@ -7,6 +7,7 @@ use clap::Parser;
 use serde_json::json;
 
 use super::*;
+use crate::bare_server;
 use crate::cache::Caches;
 use crate::cache_sim::Simulation;
 use crate::churn::Churn;
@@ -80,6 +81,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::ReadForCount { socket, reads } => one_sided_reads::read_for_count(&socket, reads),
         Command::Local(arguments) => local(arguments),
         Command::FloorPartner { memory } => floors::partner(&memory),
+        Command::BareServer { port } => bare_server::serve(port),
         Command::Pipeline(arguments) => Pipelines {
             subject: arguments.servers.subject()?,
             other: arguments.servers.other(),
@@ -348,6 +350,7 @@ fn memcached(arguments: MemcachedArguments) -> anyhow::Result<()> {
         forebay: demo::server(arguments.forebay.as_deref())?.program,
         other: arguments.against,
         rounds: arguments.rounds,
+        adds_bare: arguments.bare,
         results: record::folder(arguments.results.results),
     }
     .run()
