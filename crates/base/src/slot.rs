@@ -47,14 +47,9 @@ fn word_has_open(bytes: &[u8; 8]) -> bool {
 
 /// Returns the CRC16 (polynomial 0x1021, initial value 0) of `bytes`, eight bytes a step.
 pub fn crc16(bytes: &[u8]) -> u16 {
-    // What does not fill a step comes first: zeroes before it would change nothing, so that each
-    // byte of it is looked up by itself.
-    let (first, chunks) = bytes.as_rchunks::<8>();
-    let mut crc = first
-        .iter()
-        .zip(TABLES[..first.len()].iter().rev())
-        .fold(0, |crc, (byte, table)| crc ^ table[usize::from(*byte)]);
-    for chunk in chunks {
+    let mut crc = 0_u16;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
         let [high, low] = [(crc >> 8) as u8, (crc & 0xff) as u8];
         crc = TABLES[7][usize::from(chunk[0] ^ high)]
             ^ TABLES[6][usize::from(chunk[1] ^ low)]
@@ -64,6 +59,9 @@ pub fn crc16(bytes: &[u8]) -> u16 {
             ^ TABLES[2][usize::from(chunk[5])]
             ^ TABLES[1][usize::from(chunk[6])]
             ^ TABLES[0][usize::from(chunk[7])];
+    }
+    for &byte in chunks.remainder() {
+        crc = (crc << 8) ^ TABLES[0][usize::from((crc >> 8) as u8 ^ byte)];
     }
     crc
 }
