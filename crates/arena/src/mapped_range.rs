@@ -51,6 +51,10 @@ const SLACK_SHARE: u64 = 32;
 /// The index may pass the limit by no more than this many bytes.
 const SLACK_BYTES_MAX: u64 = 12 << 20;
 
+/// Where memory in use is above the limit by more than this many bytes, it stays so while somebody
+/// makes room: pages that were touched are handed out all the same.
+const CREEP_BYTES_MAX: u64 = 256 << 10;
+
 /// Whether an allocation may pass the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitPolicy {
@@ -72,6 +76,8 @@ pub(crate) struct MappedRange {
     segment_bytes: u64,
     limit: AtomicU64,
     touched: AtomicU64,
+    /// What the allocators have in use, which is less where touched memory is free.
+    used: AtomicU64,
     /// The private memory of the allocators, which the limit covers too.
     private: AtomicU64,
 }
@@ -94,6 +100,7 @@ impl MappedRange {
             segment_bytes,
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),
+            used: AtomicU64::new(0),
             private: AtomicU64::new(0),
         }
     }
@@ -229,6 +236,22 @@ impl MappedRange {
     pub fn untouch(&self, bytes: u64) {
         let before = self.touched.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "more memory given back than was touched");
+    }
+
+    /// Returns whether `bytes` more of memory that was touched before would bring what is in use
+    /// above the limit. More may be touched than the limit has room for, as private memory grows
+    /// after the arena was full, and the index may pass the limit: who would use all of it would be
+    /// above the limit again each time that keys have gone for it. False where memory in use is far
+    /// above the limit: keys go until it is not, and writes do not wait for that.
+    pub fn would_pass_limit(&self, bytes: u64) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let used = self.used.load(Ordering::Relaxed) + self.private.load(Ordering::Relaxed);
+        limit != 0 && used + bytes > limit && used <= limit.saturating_add(CREEP_BYTES_MAX)
+    }
+
+    /// Notes that an allocator has `after` bytes in use, which had `before`.
+    pub fn change_used(&self, before: u64, after: u64) {
+        self.used.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Notes that an allocator's private memory has changed from `before` bytes to `after`.

@@ -133,6 +133,7 @@ impl PagePool {
     /// NeedRoom when the limit, the region or the system has no more.
     pub fn allocate(&mut self, quarters: u8, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         debug_assert!((1..=QUARTERS).contains(&quarters), "{quarters} quarters of a page");
+        self.admit(quarters, policy)?;
         let (segment, index) = match self.touched_page(quarters, policy) {
             Some(found) => found,
             None => self.fresh_page(quarters, policy)?,
@@ -148,8 +149,9 @@ impl PagePool {
     /// Lets one more quarter than `quarters` of `page`, which is in use, be written.
     ///
     /// # Errors
-    /// NeedRoom when it was never touched and the limit has no more.
+    /// NeedRoom when the limit has no more.
     pub fn extend(&mut self, page: u64, quarters: u8, policy: LimitPolicy) -> Result<(), NeedRoom> {
+        self.admit(1, policy)?;
         let (segment, index) = self.place_of(page);
         if self.segments[segment].quarters_of(index) == quarters {
             self.memory.touch(QUARTER_BYTES, Region::Slab, policy)?;
@@ -245,6 +247,16 @@ impl PagePool {
     pub fn end_drain(&mut self) {
         if let Some(drain) = self.draining.take() {
             self.free_from = self.free_from.min(drain.segment);
+        }
+    }
+
+    /// Refuses `quarters` more in use where the limit has no room for them, whether they were
+    /// touched or not.
+    fn admit(&self, quarters: u8, policy: LimitPolicy) -> Result<(), NeedRoom> {
+        let bytes = u64::from(quarters) * QUARTER_BYTES;
+        match policy == LimitPolicy::Limited && self.memory.would_pass_limit(bytes) {
+            true => Err(NeedRoom { bytes, region: Region::Slab }),
+            false => Ok(()),
         }
     }
 
@@ -478,5 +490,32 @@ mod tests {
         assert_eq!(arena.usage().touched_bytes - base, arena.slab_free_bytes());
         arena.give_back(u64::MAX);
         assert_eq!(arena.usage().touched_bytes, base, "all of it is given back");
+    }
+
+    #[test]
+    fn touched_pages_are_not_used_above_the_limit_unless_it_is_far_below() {
+        let source = Box::new(HeapSource::new(1 << 16, 64));
+        let config =
+            ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
+        let arena = Arena::new(source, config).expect("the range is large enough");
+        let take = |policy| arena.pages().allocate(QUARTERS, policy);
+        let pages = [(); 40].map(|()| take(LimitPolicy::Limited).expect("there is no limit"));
+        pages.iter().for_each(|page| arena.pages().free(*page, QUARTERS));
+        let usage = arena.usage();
+        let limit_of =
+            |pages: u64| usage.used_bytes() + usage.private_bytes + pages * PAGE_BYTES + 1;
+        arena.set_limit(limit_of(2));
+        assert!(take(LimitPolicy::Limited).is_ok());
+        assert!(take(LimitPolicy::Limited).is_ok());
+        let need = NeedRoom { bytes: PAGE_BYTES, region: Region::Slab };
+        assert_eq!(take(LimitPolicy::Limited), Err(need));
+        let last = take(LimitPolicy::Warm).expect("it was touched");
+        assert!(take(LimitPolicy::Overshoot).is_ok());
+        arena.pages().free(last, QUARTERS);
+        assert_eq!(take(LimitPolicy::Limited), Err(need));
+        for _ in 0..20 {
+            take(LimitPolicy::Warm).expect("it was touched");
+        }
+        assert!(take(LimitPolicy::Limited).is_ok(), "keys go for what is above the limit");
     }
 }

@@ -19,14 +19,16 @@ pub(crate) trait Allocator {
 /// A region's allocator and its lock.
 pub(crate) struct RegionAllocator<R> {
     region: Mutex<R>,
+    /// What `memory` was told of the bytes in use.
     used_bytes: AtomicU64,
-    /// What `memory` was told of the private bytes.
+    /// As above, of the private bytes.
     private_bytes: AtomicU64,
     memory: Arc<MappedRange>,
 }
 
 impl<R: Allocator> RegionAllocator<R> {
-    /// Puts a lock around an allocator of `memory`, which is told of the private bytes.
+    /// Puts a lock around an allocator of `memory`, which is told of the bytes in use and of the
+    /// private ones.
     pub fn new(region: R, memory: Arc<MappedRange>) -> RegionAllocator<R> {
         let allocator = RegionAllocator {
             region: Mutex::new(region),
@@ -51,7 +53,11 @@ impl<R: Allocator> RegionAllocator<R> {
 
     /// Publishes the figures of `region`, whose lock the caller holds.
     fn publish(&self, region: &R) {
-        self.used_bytes.store(region.used_bytes(), Ordering::Relaxed);
+        let (before, after) = (self.used_bytes.load(Ordering::Relaxed), region.used_bytes());
+        if before != after {
+            self.used_bytes.store(after, Ordering::Relaxed);
+            self.memory.change_used(before, after);
+        }
         let (before, after) = (self.private_bytes.load(Ordering::Relaxed), region.private_bytes());
         if before != after {
             self.private_bytes.store(after, Ordering::Relaxed);

@@ -402,6 +402,10 @@ impl Keyspace {
     ) -> Result<(), NeedRoom> {
         self.arena().reclaim();
         self.account.note_arena_lists();
+        // The index may have passed the limit, of which nobody is told.
+        if self.account.excess_with(0) > 0 {
+            self.account.suspect_overshoot();
+        }
         if !self.is_over_limit() && (need.bytes == 0 || self.compact(need)) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use arena::SegmentSource;
-use arena::layout::block_value_offset;
+use arena::layout::{PAGE_BYTES, block_value_offset};
 use arena::pins::{HeapPins, PIN_SLOTS, PinMemory, publish, release};
 use base::ShardIndex;
 use base::prng::Prng;
@@ -271,6 +271,28 @@ fn allkeys_lru_makes_room_and_keeps_what_is_used() {
     let deletions = fixture.records().iter().filter(|record| record.starts_with("DEL")).count();
     assert_eq!(deletions as u64, counters.evicted_keys);
     assert_slot_counts_exact(&fixture);
+}
+
+#[test]
+fn touched_memory_is_not_used_above_a_limit_that_private_memory_has_lowered() {
+    let fixture = Fixture::with_segments(1 << 16, 1024);
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    let limit = fixture.keyspace.used_memory() + (4 << 20);
+    fixture.keyspace.set_maxmemory(limit);
+    let (mut random, mut number) = (Prng::new(11), 0);
+    let mut set_many = |is_checked: bool| {
+        for _ in 0..20_000 {
+            number += 1;
+            set_with_room(&fixture, &format!("key:{number}"), &[b'v'; 100], NOW, &mut random);
+            let used = fixture.keyspace.used_memory();
+            assert!(!is_checked || used <= limit + PAGE_BYTES, "{used} of {limit} after {number}");
+        }
+    };
+    set_many(false);
+    fixture.keyspace.charge(1 << 20);
+    set_many(false);
+    assert!(!fixture.keyspace.is_over_limit());
+    set_many(true);
 }
 
 #[test]
