@@ -431,12 +431,16 @@ mod tests {
     use crate::arena::{Arena, ArenaConfig};
     use crate::segment_source::HeapSource;
 
-    #[test]
-    fn touched_quarters_agree_with_a_model() {
+    fn arena() -> Arc<Arena> {
         let source = Box::new(HeapSource::new(1 << 16, 64));
         let config =
             ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
-        let arena = Arena::new(source, config).expect("the range is large enough");
+        Arena::new(source, config).expect("the range is large enough")
+    }
+
+    #[test]
+    fn touched_quarters_agree_with_a_model() {
+        let arena = arena();
         let base = arena.usage().touched_bytes;
         let limit = 40 * QUARTER_BYTES;
         arena.set_limit(base + limit + arena.usage().private_bytes + 4096);
@@ -494,10 +498,7 @@ mod tests {
 
     #[test]
     fn touched_pages_are_not_used_above_the_limit_unless_it_is_far_below() {
-        let source = Box::new(HeapSource::new(1 << 16, 64));
-        let config =
-            ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
-        let arena = Arena::new(source, config).expect("the range is large enough");
+        let arena = arena();
         let take = |policy| arena.pages().allocate(QUARTERS, policy);
         let pages = [(); 40].map(|()| take(LimitPolicy::Limited).expect("there is no limit"));
         pages.iter().for_each(|page| arena.pages().free(*page, QUARTERS));

@@ -53,16 +53,22 @@ impl<R: Allocator> RegionAllocator<R> {
 
     /// Publishes the figures of `region`, whose lock the caller holds.
     fn publish(&self, region: &R) {
-        let (before, after) = (self.used_bytes.load(Ordering::Relaxed), region.used_bytes());
-        if before != after {
-            self.used_bytes.store(after, Ordering::Relaxed);
-            self.memory.change_used(before, after);
-        }
-        let (before, after) = (self.private_bytes.load(Ordering::Relaxed), region.private_bytes());
-        if before != after {
-            self.private_bytes.store(after, Ordering::Relaxed);
-            self.memory.change_private(before, after);
-        }
+        let memory = &*self.memory;
+        tell(&self.used_bytes, region.used_bytes(), |before, after| {
+            memory.change_used(before, after)
+        });
+        tell(&self.private_bytes, region.private_bytes(), |before, after| {
+            memory.change_private(before, after)
+        });
+    }
+}
+
+/// Makes `told` the figure `after`; where it was another, calls `change` with both.
+fn tell(told: &AtomicU64, after: u64, change: impl FnOnce(u64, u64)) {
+    let before = told.load(Ordering::Relaxed);
+    if before != after {
+        told.store(after, Ordering::Relaxed);
+        change(before, after);
     }
 }
 

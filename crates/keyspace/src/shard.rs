@@ -342,8 +342,9 @@ impl Shard {
         all.filter_map(|(index, part)| Some((DatabaseIndex(index as u8), part.as_deref()?)))
     }
 
-    /// Asks the cache for the part of the index where the key of `hash` would be.
-    #[inline]
+    /// Asks the cache for the part of the index where the key of `hash` would be. Always inlined,
+    /// as the next one is: each request of a pipeline passes here, and a call costs it a percent.
+    #[inline(always)]
     pub fn prefetch_bucket(&self, database: DatabaseIndex, hash: u64) {
         if let Some(part) = self.database(database) {
             part.table.prefetch_bucket(hash);
@@ -352,7 +353,7 @@ impl Shard {
 
     /// Asks the cache for the entry of the key of `hash`, once the index is there, or where there
     /// is none for what the eviction policy remembers of the key.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_entry(&self, database: DatabaseIndex, hash: u64) {
         if let Some(part) = self.database(database)
             && !part.table.prefetch_entry(hash)
