@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, TYPE_FREE};
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
-use crate::page_list;
+use crate::page_list::{self, BY_ROOM};
 use crate::page_pool::{PageOwner, QUARTER_BYTES, QUARTERS};
 use crate::size_class::{ITEM_ROOM, class_bytes, class_of_entry};
 use crate::slab::page_of;
@@ -264,7 +264,7 @@ impl MixedPages {
         }
         let head = *self.heads[..ROOM_LISTS].iter().rev().find(|&&head| head != 0)?;
         let room = |&page: &u64| room_of(memory, State::load(memory, page), page);
-        page_list::first_pages(memory, head).max_by_key(room)
+        page_list::first_pages::<BY_ROOM>(memory, head).max_by_key(room)
     }
 
     /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
@@ -292,7 +292,7 @@ impl MixedPages {
 
     /// Returns the pages.
     pub fn pages(&self, memory: &MappedRange) -> impl Iterator<Item = u64> {
-        self.heads.iter().flat_map(move |&head| page_list::pages(memory, head))
+        self.heads.iter().flat_map(move |&head| page_list::pages::<BY_ROOM>(memory, head))
     }
 
     /// Returns the bytes that items may have.
@@ -321,7 +321,7 @@ impl MixedPages {
             found >= room && (is_movable || room_at_end(memory, state, *page) >= units)
         };
         let lists = self.heads[lowest..ROOM_LISTS].iter().rev();
-        lists.copied().find_map(|head| page_list::first_pages(memory, head).find(serves))
+        lists.copied().find_map(|head| page_list::first_pages::<BY_ROOM>(memory, head).find(serves))
     }
 
     /// Returns a page whose end has room for an item of `bytes`: the partial one with one more
@@ -347,7 +347,7 @@ impl MixedPages {
         let mut state = State { list: 0, used: 0, dead: 0, in_use: 0 };
         let list = right_list(memory, state, page);
         state.list = list as u8;
-        page_list::link(memory, &mut self.heads[list], page);
+        page_list::link::<BY_ROOM>(memory, &mut self.heads[list], page);
         state.store(memory, page);
         Some(page)
     }
@@ -395,7 +395,7 @@ impl MixedPages {
 
     fn remove(&mut self, memory: &MappedRange, page: u64, state: State) {
         self.forget_spare_of(page);
-        page_list::unlink(memory, &mut self.heads[usize::from(state.list)], page);
+        page_list::unlink::<BY_ROOM>(memory, &mut self.heads[usize::from(state.list)], page);
         self.pages -= 1;
         self.quarters -= u64::from(quarters_of(memory, page));
         if self.partial == page {
@@ -417,9 +417,9 @@ impl MixedPages {
 
     /// Stores `state` and moves the page to `list`.
     fn relist(&mut self, memory: &MappedRange, page: u64, mut state: State, list: usize) {
-        page_list::unlink(memory, &mut self.heads[usize::from(state.list)], page);
+        page_list::unlink::<BY_ROOM>(memory, &mut self.heads[usize::from(state.list)], page);
         state.list = list as u8;
-        page_list::link(memory, &mut self.heads[list], page);
+        page_list::link::<BY_ROOM>(memory, &mut self.heads[list], page);
         state.store(memory, page);
     }
 }

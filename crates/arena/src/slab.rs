@@ -8,6 +8,7 @@
 //! word 0: class u8 | list u8 | first free item u16 | items ever used u16 | items in use u16
 //! word 1: previous page u32 | next page u32            page numbers plus one; 0: none
 //! word 2: owner: shard u16 | table's identity u8 | 1    0: no table's
+//! word 3: as word 1, of all pages of the class
 //! ```
 //! Item indices are stored plus one, 0 is none. A free item keeps `TYPE_FREE` in its type nibble
 //! and the next free item in bits 16..32 of its first word, so that a walk over a page tells live
@@ -19,7 +20,7 @@ use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, PAGE_BYTES, TYPE_FREE};
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use crate::mixed::{MIXED, MixedPages, Place, Terms};
-use crate::page_list;
+use crate::page_list::{self, BY_ROOM, OF_CLASS};
 use crate::page_pool::{PageOwner, QUARTERS};
 use crate::size_class::{CLASS_COUNT, class_bytes, class_of_entry, items_per_page};
 
@@ -37,9 +38,11 @@ pub(crate) fn page_of(item: u64) -> u64 {
     item & !(PAGE_BYTES - 1)
 }
 
-/// Pages by how full they are; the fuller ones are filled first, so that others empty. The last two
-/// lists give no items: full pages, and pages that are being emptied.
+/// Pages by how full they are; the fuller ones are filled first, so that others empty. The last
+/// list gives no items: pages that are being emptied.
 const LIST_COUNT: usize = 5;
+/// Stands for no list, as full pages are in none: one that loses an item would have two neighbours
+/// there, whose headers nobody has looked at for long.
 const LIST_FULL: usize = 3;
 const LIST_ASIDE: usize = 4;
 
@@ -60,6 +63,8 @@ const _: () = assert!(CLASS_COUNT < u8::MAX as usize, "`Class::own` counts all o
 struct OwnPages {
     /// First page of each list, page number plus one.
     heads: [u32; LIST_COUNT],
+    /// As above, of the list of all.
+    all: u32,
     pages: u32,
     /// Items in use on these pages.
     used_items: u32,
@@ -75,6 +80,20 @@ impl OwnPages {
     /// Returns the bytes of these.
     fn free_bytes(&self) -> u64 {
         self.free_items() * class_bytes(self.class)
+    }
+
+    /// Puts `page` into `list`.
+    fn link(&mut self, memory: &MappedRange, list: usize, page: u64) {
+        if list != LIST_FULL {
+            page_list::link::<BY_ROOM>(memory, &mut self.heads[list], page);
+        }
+    }
+
+    /// Takes `page` out of `list`.
+    fn unlink(&mut self, memory: &MappedRange, list: usize, page: u64) {
+        if list != LIST_FULL {
+            page_list::unlink::<BY_ROOM>(memory, &mut self.heads[list], page);
+        }
     }
 }
 
@@ -279,8 +298,8 @@ impl Slabs {
     pub fn clear(&mut self, arena: &Arena) {
         let memory = &*arena.memory;
         self.classes = None;
-        let heads = std::mem::take(&mut self.own).into_iter().flat_map(|own| own.heads);
-        let own = heads.flat_map(|head| page_list::pages(memory, head));
+        let heads = std::mem::take(&mut self.own).into_iter().map(|own| own.all);
+        let own = heads.flat_map(|head| page_list::pages::<OF_CLASS>(memory, head));
         let own = own.map(|page| (page, QUARTERS));
         let mixed = self.mixed.take_all(memory);
         let mut pool = arena.pages();
@@ -294,6 +313,29 @@ impl Slabs {
     pub fn page_bytes(&self) -> u64 {
         let own: u64 = self.own.iter().map(|own| u64::from(own.pages)).sum();
         own * PAGE_BYTES + self.mixed.page_bytes()
+    }
+
+    /// Checks that each own page is in the list of its class, and in that of its room unless it is
+    /// full.
+    #[cfg(test)]
+    pub fn assert_lists(&self, memory: &MappedRange) {
+        for own in &self.own {
+            let all: Vec<u64> = page_list::pages::<OF_CLASS>(memory, own.all).collect();
+            assert_eq!(all.len(), own.pages as usize);
+            let mut listed = 0;
+            for (list, head) in own.heads.into_iter().enumerate() {
+                for page in page_list::pages::<BY_ROOM>(memory, head) {
+                    let state = load_state(memory, page);
+                    assert_eq!((state.class, usize::from(state.list)), (own.class, list));
+                    assert!(list == LIST_ASIDE || list == state.right_list());
+                    assert!(list != LIST_FULL && all.contains(&page));
+                    listed += 1;
+                }
+            }
+            let states = all.iter().map(|page| load_state(memory, *page));
+            let full = states.filter(|state| usize::from(state.list) == LIST_FULL);
+            assert_eq!(listed + full.count(), all.len(), "a page that is not full is in a list");
+        }
     }
 
     /// Begins to count the items of each class, all of which are on mixed pages.
@@ -357,10 +399,12 @@ impl Slabs {
         if class.has_own && !is_sparse {
             return None;
         }
-        let lists = &own.heads[..=LIST_FULL];
-        let head = *lists.iter().find(|&&head| head != 0)?;
-        let in_use = |&page: &u64| load_state(memory, page).in_use;
-        page_list::first_pages(memory, head).min_by_key(in_use)
+        if let Some(head) = own.heads[..LIST_FULL].iter().find(|head| **head != 0) {
+            let in_use = |page: &u64| load_state(memory, *page).in_use;
+            return page_list::first_pages::<BY_ROOM>(memory, *head).min_by_key(in_use);
+        }
+        let is_full = |page: &u64| usize::from(load_state(memory, *page).list) == LIST_FULL;
+        page_list::first_pages::<OF_CLASS>(memory, own.all).find(is_full)
     }
 
     fn class_mut(&mut self, class: u8) -> &mut Class {
@@ -388,11 +432,12 @@ impl Slabs {
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
         if self.own(class).is_none() {
             let heads = [0; LIST_COUNT];
-            self.own.push(OwnPages { heads, pages: 0, used_items: 0, class });
+            self.own.push(OwnPages { heads, all: 0, pages: 0, used_items: 0, class });
             self.class_mut(class).own = self.own.len() as u8;
         }
         let own = self.own_mut(class);
-        page_list::link(&arena.memory, &mut own.heads[0], page);
+        own.link(&arena.memory, 0, page);
+        page_list::link::<OF_CLASS>(&arena.memory, &mut own.all, page);
         own.pages += 1;
         arena.memory.word(page).store(state.pack(), Ordering::Relaxed);
         Ok(page)
@@ -400,7 +445,8 @@ impl Slabs {
 
     fn remove_page(&mut self, arena: &Arena, page: u64, state: PageState) {
         let own = self.own_mut(state.class);
-        page_list::unlink(&arena.memory, &mut own.heads[usize::from(state.list)], page);
+        own.unlink(&arena.memory, usize::from(state.list), page);
+        page_list::unlink::<OF_CLASS>(&arena.memory, &mut own.all, page);
         own.pages -= 1;
         if own.pages == 0 {
             self.remove_class(state.class);
@@ -433,8 +479,8 @@ impl Slabs {
     /// Stores `state` and moves the page to `list`.
     fn relist(&mut self, memory: &MappedRange, page: u64, mut state: PageState, list: usize) {
         let own = self.own_mut(state.class);
-        page_list::unlink(memory, &mut own.heads[usize::from(state.list)], page);
-        page_list::link(memory, &mut own.heads[list], page);
+        own.unlink(memory, usize::from(state.list), page);
+        own.link(memory, list, page);
         state.list = list as u8;
         memory.word(page).store(state.pack(), Ordering::Relaxed);
     }

@@ -868,6 +868,65 @@ fn class_has_pages_of_its_own_while_it_fills_some() {
 }
 
 #[test]
+fn full_page_of_a_class_that_shares_pages_again_is_emptied() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let key = |number: u64| format!("{number:08}").into_bytes();
+    let find = |table: &Table, number| {
+        table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept")
+    };
+    let page =
+        |table: &Table, number| crate::slab::page_of(table.entry(find(table, number)).reference());
+    for number in 0..4_000 {
+        let hash = arena.hasher().hash(&key(number));
+        table.insert(hash, &key(number), &value(&[7; 84], None)).expect("there is room");
+    }
+    let full = page(&table, 3_000);
+    let (kept, gone): (Vec<_>, Vec<_>) =
+        (0..4_000).partition(|number| page(&table, *number) == full);
+    assert!(kept.len() as u64 * 104 > PAGE_BYTES - 2 * 104, "it is full");
+    for number in gone {
+        table.remove(find(&table, number));
+    }
+    while table.evacuate() {}
+    assert!(kept.iter().all(|number| Slabs::is_mixed(&table.memory, page(&table, *number))));
+}
+
+#[test]
+fn pages_of_a_class_are_listed_by_their_room_until_they_are_full() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let mut random = Prng::new(23);
+    let key = |number: u64| format!("{number:04}").into_bytes();
+    const STEPS: usize = 60_000;
+    for step in 0..STEPS {
+        // It fills, then keys come and go, then it empties.
+        let wants = random.below(8) < [7, 4, 1][step * 3 / STEPS];
+        let number = random.below(2_500);
+        let (key, hash) = (key(number), arena.hasher().hash(&key(number)));
+        match table.find(hash, &key) {
+            Some(id) if !wants => {
+                table.remove(id);
+            }
+            None if wants => {
+                let bytes = vec![7; if number.is_multiple_of(3) { 80 } else { 700 }];
+                table.insert(hash, &key, &value(&bytes, None)).expect("there is room");
+            }
+            _ => {}
+        }
+        if random.below(400) == 0 {
+            table.evacuate();
+        }
+        if step % 100 == 0 {
+            table.slabs.assert_lists(&table.memory);
+        }
+    }
+    let (used, own) = (arena.pages().used_bytes(), table.slabs.page_bytes());
+    table.clear();
+    assert_eq!(arena.pages().used_bytes(), used - own, "the pool has each page again");
+}
+
+#[test]
 fn miri_compaction_keeps_entries_with_their_times() {
     let arena = arena(1 << 16, 64);
     let mut table = table(&arena, 0);
