@@ -228,12 +228,9 @@ impl Freed {
 }
 
 /// Keys that were drawn for a choice. Whoever evicts has it before the shard is locked and for all
-/// choices, so that a choice allocates under the lock only where a chain is unusually long, or
-/// where keys may be in several databases.
+/// choices, so that a choice allocates under the lock only where keys may be in several databases.
 struct Drawn {
     found: Vec<(DatabaseIndex, EntryId)>,
-    /// Those of one chain.
-    chain: Vec<EntryId>,
     /// Keys that are not new any more.
     leaving: Vec<LeavingKey>,
 }
@@ -246,11 +243,7 @@ impl Drawn {
             false => VICTIMS_PER_CHOICE_MAX as usize * choice.samples as usize,
         };
         let leaving = if choice.policy.observes() { LEAVING_PER_CHOICE_MAX } else { 0 };
-        Drawn {
-            found: Vec::with_capacity(count),
-            chain: Vec::with_capacity(count),
-            leaving: Vec::with_capacity(leaving),
-        }
+        Drawn { found: Vec::with_capacity(count), leaving: Vec::with_capacity(leaving) }
     }
 }
 
@@ -587,7 +580,7 @@ impl Shard {
         self.prefetch_buckets(pool.best(2 * victims));
         match choice.policy.is_volatile() {
             true => self.offer_volatile(count, &mut pool, choice, context),
-            false => self.draw(count, drawn, choice, context),
+            false => self.draw(count, &mut drawn.found, choice, context),
         }
         self.prefetch_entries(pool.best(2 * victims));
         for (database, id) in drawn.found.drain(..) {
@@ -673,7 +666,7 @@ impl Shard {
     fn draw(
         &self,
         count: usize,
-        Drawn { found, chain, .. }: &mut Drawn,
+        found: &mut Vec<(DatabaseIndex, EntryId)>,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) {
@@ -692,11 +685,10 @@ impl Shard {
             }
             for (database, number) in places.into_iter().flatten() {
                 let table = self.table(database);
-                table.sample_chain(number, count - found.len(), chain);
-                for id in chain.drain(..) {
+                table.sample_chain(number, count - found.len(), |id| {
                     table.prefetch_found(id);
                     found.push((database, id));
-                }
+                });
             }
         }
     }

@@ -146,35 +146,38 @@ impl Table {
         Some(self.nth_entry(home, nth as u32))
     }
 
-    /// Adds up to `count` entries chosen by `random` to `found`, each of the table nearly as likely
-    /// to be among them: those in chains longer than `count` are less so, those behind empty chains
+    /// Visits up to `count` entries chosen by `random`, each of the table nearly as likely to be
+    /// among them: those in chains longer than `count` are less so, those behind empty chains
     /// more. They are neighbours in a chain, which have nothing in common but bits of their hashes,
     /// and cost one cache miss together. None where the table is empty or so sparse that a bounded
     /// walk met nothing.
-    pub fn sample_chain(&self, random: u64, count: usize, found: &mut Vec<EntryId>) {
+    pub fn sample_chain(&self, random: u64, count: usize, mut visit: impl FnMut(EntryId)) {
         if self.samples_spilled(random) {
             // As many as a chain has, or these would be drawn less often than those in chains.
             let chained = (self.entry_count - self.spill.len()) / self.bucket_count;
             let numbers =
                 (0..count.min(chained as usize + 1)).map(|step| mix(random ^ step as u64));
-            return found.extend(numbers.filter_map(|number| self.sample_spilled(number)));
+            return numbers.filter_map(|number| self.sample_spilled(number)).for_each(visit);
         }
         let Some((home, chained)) = self.sampled_chain(random) else { return };
-        let (start, mut offset) = (found.len(), home);
+        // Where an entry stands in the chain, taken as a ring from any of them on: none is left out
+        // more often than another.
+        let mut position = (random.rotate_left(32) % u64::from(chained)) as usize;
+        let mut offset = home;
         while offset != 0 {
             let bucket = self.bucket(offset);
             let mut slots = bucket.occupied();
             while slots != 0 {
                 let slot = slots.trailing_zeros();
-                let reference = bucket.reference(slot as usize);
-                found.push(EntryId { home, bucket: offset, slot: slot as u8, reference });
+                if position < count {
+                    let reference = bucket.reference(slot as usize);
+                    visit(EntryId { home, bucket: offset, slot: slot as u8, reference });
+                }
+                position = if position + 1 < chained as usize { position + 1 } else { 0 };
                 slots &= slots - 1;
             }
             offset = bucket.link();
         }
-        // From any of them on, so that none is left out more often than another.
-        found[start..].rotate_left((random.rotate_left(32) % u64::from(chained)) as usize);
-        found.truncate(start + count);
     }
 
     /// Asks the cache for the bucket that [`Table::sample_chain`] of `random` most likely looks at.

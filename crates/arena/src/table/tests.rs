@@ -964,7 +964,7 @@ fn chains_that_are_sampled_bring_each_entry_about_as_often_as_any_other() {
     let (mut random, mut found) = (Prng::new(3), Vec::new());
     let mut counts = HashMap::new();
     for _ in 0..20_000 {
-        table.sample_chain(random.next(), 5, &mut found);
+        table.sample_chain(random.next(), 5, |id| found.push(id));
         let keys: HashSet<_> = found.iter().map(|id| table.entry(*id).key().to_vec()).collect();
         assert!((1..=5).contains(&found.len()) && keys.len() == found.len());
         keys.into_iter().for_each(|key| *counts.entry(key).or_insert(0_u64) += 1);

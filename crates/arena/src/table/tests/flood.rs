@@ -297,7 +297,7 @@ fn spilled_entries_are_sampled_and_go_with_their_table() {
     met.clear();
     for _ in 0..4_000 {
         let mut found = Vec::new();
-        first.sample_chain(random.next(), 5, &mut found);
+        first.sample_chain(random.next(), 5, |id| found.push(id));
         assert!((1..=5).contains(&found.len()));
         met.extend(found.into_iter().map(|id| first.entry(id).key().to_vec()));
     }
