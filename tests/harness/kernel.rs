@@ -53,6 +53,12 @@ pub fn resident_bytes(process_id: u32) -> u64 {
     status_bytes(process_id, "VmRSS:")
 }
 
+/// Returns that part of the resident memory in bytes which is of files: the program and its
+/// libraries.
+pub fn resident_bytes_of_files(process_id: u32) -> u64 {
+    status_bytes(process_id, "RssFile:")
+}
+
 /// Returns the most resident memory that it ever had, in bytes.
 pub fn resident_bytes_max(process_id: u32) -> u64 {
     status_bytes(process_id, "VmHWM:")

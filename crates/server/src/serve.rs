@@ -130,8 +130,11 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     fit_clients_to_descriptors(&mut config)?;
     sys::tsc_clock::calibrate();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
-    let origin =
-        Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };
+    let origin = Origin {
+        config_file: start.config_file.clone(),
+        supervisor: start.supervisor.name(),
+        owns_process: true,
+    };
     let shared = Arc::new(ServerState::new(config, origin, control)?);
     crash_report::watch(&shared);
     let settings = shared.settings();

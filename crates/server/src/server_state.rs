@@ -158,6 +158,8 @@ pub struct Identity {
     pub config_file: String,
     /// Who supervises the process, by Redis's name.
     pub supervisor: &'static str,
+    /// The process is the server's: nobody else has code in it.
+    pub owns_process: bool,
     /// The number of worker threads.
     pub worker_count: usize,
 }
@@ -169,11 +171,13 @@ pub struct Origin {
     pub config_file: String,
     /// Who supervises the process, by Redis's name.
     pub supervisor: &'static str,
+    /// The process is the server's: nobody else has code in it.
+    pub owns_process: bool,
 }
 
 impl Default for Origin {
     fn default() -> Origin {
-        Origin { config_file: String::new(), supervisor: "no" }
+        Origin { config_file: String::new(), supervisor: "no", owns_process: false }
     }
 }
 
@@ -535,6 +539,7 @@ impl Identity {
             executable: executable.display().to_string(),
             config_file: origin.config_file,
             supervisor: origin.supervisor,
+            owns_process: origin.owns_process,
             worker_count,
         })
     }

@@ -25,6 +25,9 @@ const LEASE_INTERVAL: Duration = Duration::from_millis(50);
 /// How often connections are looked at for timeouts and slow readers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The part of `maxmemory` that is left when the server gives back memory of its program.
+const ROOM_SHARE_LEFT: u64 = 8;
+
 /// Wakes the service thread.
 #[derive(Default)]
 pub struct ServiceWaker {
@@ -84,13 +87,19 @@ pub struct ServiceThread {
     quiet_rounds: u32,
     checked_at: Duration,
     sweeper: Sweeper,
+    has_given_back_program: bool,
 }
 
 impl ServiceThread {
     /// Returns a service of `shared` that has done nothing yet, and picks keys by `random`.
     pub fn new(shared: Arc<ServerState>, random: Prng) -> ServiceThread {
-        let sweeper = Sweeper::new(random);
-        ServiceThread { shared, quiet_rounds: 0, checked_at: Duration::ZERO, sweeper }
+        ServiceThread {
+            shared,
+            quiet_rounds: 0,
+            checked_at: Duration::ZERO,
+            sweeper: Sweeper::new(random),
+            has_given_back_program: false,
+        }
     }
 
     /// Runs until the server has shut down.
@@ -174,6 +183,7 @@ impl ServiceThread {
         self.shared.save_if_due();
         self.shared.huge_pages.note_memory(self.shared.keyspace().arena().usage().touched_bytes);
         self.evict_clients();
+        self.give_back_program();
         let now = sys::clock::monotonic();
         self.shared.transfers.close_idle(now);
         self.shared.rates.sample(now, self.shared.totals_since_start());
@@ -181,6 +191,21 @@ impl ServiceThread {
             self.checked_at = now;
             self.shared.in_flight.forget_received();
             self.shared.post_all(|| Message::CheckConnections);
+        }
+    }
+
+    /// Gives back the memory of what the start alone needed of the program, once the memory that
+    /// the server may have is nearly full: the process is about to be as large as it ever gets.
+    fn give_back_program(&mut self) {
+        let bytes_max = self.shared.settings().memory.max_bytes;
+        let is_nearly_full = bytes_max > 0
+            && self.shared.keyspace().used_memory() >= bytes_max - bytes_max / ROOM_SHARE_LEFT;
+        if self.has_given_back_program || !self.shared.identity.owns_process || !is_nearly_full {
+            return;
+        }
+        self.has_given_back_program = true;
+        if let Err(error) = sys::program_pages::give_back() {
+            tracing::debug!("The memory of unused code stays: {error}");
         }
     }
 

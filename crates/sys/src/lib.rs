@@ -3,11 +3,11 @@
 //! *Layout*: one file per family: `memfd_segments.rs` (memfds, seals, the reserved range),
 //! `memfd_segments/huge_pages.rs`, `poll.rs` (epoll, eventfd), `futex.rs`, `socket.rs` (listeners
 //! and streams), `descriptors.rs` (passing descriptors), `file.rs` (files where others may have put
-//! links), `error_text.rs`, `signal.rs`, `process.rs`, `fork.rs` (who is a forked child),
-//! `crash.rs` (the report of a fatal signal), `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`;
-//! two allocators: that of `allocations.rs` counts, for a program that measures itself, that of
-//! `large_blocks.rs` maps large blocks; and `memory_copy.rs`, which needs the processor, not the
-//! system.
+//! links), `error_text.rs`, `signal.rs`, `process.rs`, `program_pages.rs` (the memory of the
+//! program itself), `fork.rs` (who is a forked child), `crash.rs` (the report of a fatal signal),
+//! `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`; two allocators: that of `allocations.rs`
+//! counts, for a program that measures itself, that of `large_blocks.rs` maps large blocks; and
+//! `memory_copy.rs`, which needs the processor, not the system.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy: the callers decide who may connect, when to map and what to do about an
 //! error.
@@ -25,6 +25,7 @@ pub mod memfd_segments;
 pub mod memory_copy;
 pub mod poll;
 pub mod process;
+pub mod program_pages;
 pub mod random;
 pub mod signal;
 pub mod socket;
