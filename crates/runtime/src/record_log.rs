@@ -11,7 +11,7 @@ use wal::{Storage, WriteError, Writer};
 use crate::log_folder::{OpenLog, SyncPolicy};
 
 /// The most bytes of records in one frame, but for a record that is longer.
-const FRAME_BYTES_MAX: usize = 8 << 20;
+const FRAME_BYTES_MAX: usize = wal::BUFFERED_PAYLOAD_BYTES_MAX;
 /// How often the log is made durable under [`SyncPolicy::EverySecond`].
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -6,8 +6,9 @@
 //! links), `error_text.rs`, `signal.rs`, `process.rs`, `program_pages.rs` (the memory of the
 //! program itself), `fork.rs` (who is a forked child), `crash.rs` (the report of a fatal signal),
 //! `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`; two allocators: that of `allocations.rs`
-//! counts, for a program that measures itself, that of `large_blocks.rs` maps large blocks; and
-//! `memory_copy.rs`, which needs the processor, not the system.
+//! counts, for a program that measures itself, that of `large_blocks.rs` maps large blocks;
+//! `wide_buffer.rs`, memory for a disk; and `memory_copy.rs`, which needs the processor, not the
+//! system.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy: the callers decide who may connect, when to map and what to do about an
 //! error.
@@ -31,3 +32,4 @@ pub mod signal;
 pub mod socket;
 pub mod syslog;
 pub mod tsc_clock;
+pub mod wide_buffer;

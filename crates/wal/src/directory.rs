@@ -1,11 +1,12 @@
 //! A folder of the file system that keeps a log.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::storage::{Lock, LogFile, Storage};
@@ -69,7 +70,10 @@ impl Directory {
     }
 
     fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn LogFile>> {
-        Ok(Box::new(DiskFile(options.open(self.path.join(name))?)))
+        Ok(Box::new(DiskFile {
+            file: options.open(self.path.join(name))?,
+            passes_cache: Cell::new(false),
+        }))
     }
 }
 
@@ -120,27 +124,51 @@ impl Storage for Directory {
     }
 }
 
-struct DiskFile(File);
+struct DiskFile {
+    file: File,
+    /// The system moves bytes between memory and disk without a copy of its own.
+    passes_cache: Cell<bool>,
+}
+
+impl DiskFile {
+    /// Returns the file, which passes the system's cache or not.
+    fn file(&self, passes_cache: bool) -> io::Result<&File> {
+        if self.passes_cache.get() != passes_cache {
+            let flags = if passes_cache { OFlags::DIRECT } else { OFlags::empty() };
+            rustix::fs::fcntl_setfl(&self.file, flags)?;
+            self.passes_cache.set(passes_cache);
+        }
+        Ok(&self.file)
+    }
+}
 
 impl LogFile for DiskFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(bytes, offset)
+        self.file(false)?.read_at(bytes, offset)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
+        self.file(false)?.write_at(bytes, offset)
     }
 
     fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(rustix::io::pwritev(&self.0, pieces, offset)?)
+        Ok(rustix::io::pwritev(self.file(false)?, pieces, offset)?)
+    }
+
+    fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize> {
+        let written = self.file(true).and_then(|file| file.write_at(blocks, offset));
+        written.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::INVAL) => io::ErrorKind::Unsupported.into(),
+            _ => error,
+        })
     }
 
     fn reserve(&self, length: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, length) {
             // A file system that cannot: room is taken as it is written.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_length(length),
             reserved => Ok(reserved?),
@@ -148,10 +176,10 @@ impl LogFile for DiskFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
+        self.file.set_len(length)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }

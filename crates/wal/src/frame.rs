@@ -19,6 +19,8 @@
 //! A frame begins at a multiple of 8 in its file. It can be checked by itself, because it names the
 //! checksum that it goes on from; that this is the one of the frame before is checked in order.
 
+use std::iter;
+
 use crc32c::{crc32c, crc32c_append};
 
 /// Bytes of a frame before its payload.
@@ -95,6 +97,34 @@ impl FrameHeader {
         self.chain = 0;
         self.chain = chain_of_pieces(self.previous, &self.encode(), pieces);
         (self.encode(), self.chain)
+    }
+
+    /// Writes the frame of this header and a payload that is in `pieces` to `out`, which is as long
+    /// as the frame; returns the chain behind it. Lengths and checksums are worked out. Each byte
+    /// is copied just behind the look at it for the checksum, while it is in the processor's own
+    /// cache.
+    ///
+    /// # Panics
+    /// When `out` is shorter than the frame.
+    pub fn put_pieces<'a>(
+        mut self,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut [u8],
+    ) -> u32 {
+        const STEP_BYTES: usize = 8 * 1024;
+        self.payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
+        self.chain = 0;
+        let (header, mut rest) = out.split_at_mut(HEADER_BYTES);
+        let mut chain = chain_of_pieces(self.previous, &self.encode(), iter::empty());
+        for step in pieces.flat_map(|piece| piece.chunks(STEP_BYTES)) {
+            chain = crc32c_append(chain, step);
+            let place = rest.split_off_mut(..step.len()).expect("there is room for the frame");
+            place.copy_from_slice(step);
+        }
+        rest.fill(0);
+        self.chain = chain;
+        header.copy_from_slice(&self.encode());
+        chain
     }
 
     fn encode(&self) -> [u8; HEADER_BYTES] {

@@ -11,6 +11,7 @@
 //! *Not here*: what the payload means (effects), when to sync and who waits for that (server).
 #![forbid(unsafe_code)]
 
+mod block_buffer;
 mod directory;
 mod follower;
 mod frame;
@@ -27,6 +28,7 @@ mod power_cuts;
 #[cfg(test)]
 mod tests;
 
+pub use block_buffer::{BLOCK_BYTES, BUFFERED_PAYLOAD_BYTES_MAX};
 pub use directory::Directory;
 pub use follower::Follower;
 pub use frame::frame_bytes;

@@ -17,24 +17,35 @@ struct History {
     written: Vec<u8>,
     /// How much of that the log called durable.
     durable: usize,
+    segment_bytes: u64,
 }
 
 impl History {
+    fn options(&self, salt: u32) -> WriterOptions {
+        WriterOptions { segment_bytes: self.segment_bytes, term: 1, salt }
+    }
+
     fn storage(&self) -> Arc<dyn Storage> {
         Arc::new(self.disk.clone())
     }
 
     /// Writes for a while, with faults now and then.
     fn write(&mut self, mut writer: Writer, random: &mut Prng) {
+        let passes_cache = random.below(4) == 0;
         for _ in 0..random.below(30) {
             if random.below(40) == 0 {
                 self.disk.set_faults(faults(random));
             }
             if writer.wants_spare()
                 && random.below(4) == 0
-                && let Ok(spare) = prepare_spare(&self.disk, SEGMENT, preparation(random))
+                && let Ok(spare) =
+                    prepare_spare(&self.disk, self.segment_bytes, preparation(random))
             {
                 writer.offer_spare(spare);
+            }
+            if passes_cache {
+                let bytes_min = [None, Some(0), Some(400)][random.below(3) as usize];
+                writer.set_past_cache_bytes_min(bytes_min);
             }
             let payload = payload(random);
             // In pieces that have nothing to do with sectors.
@@ -85,14 +96,16 @@ impl History {
     }
 }
 
-const SEGMENT: u64 = 4096;
+/// How long segments are: a block, or several.
+const SEGMENT_BYTES: [u64; 2] = [4096, 16_384];
 
 fn faults(random: &mut Prng) -> Faults {
     let mut faults = Faults::default();
-    match random.below(4) {
+    match random.below(5) {
         0 => faults.writes_left = Some(random.below(4)),
         1 => faults.syncs_left = Some(random.below(4)),
         2 => faults.capacity = Some(4096 + random.below(8192)),
+        3 => faults.lacks_block_writes = true,
         _ => faults.write_bytes_max = Some(1 + random.below(700) as usize),
     }
     faults
@@ -115,16 +128,17 @@ fn payload(random: &mut Prng) -> Vec<u8> {
 /// Cuts the power of one log some times; returns how often.
 fn run(seed: u64) -> Result<u64, String> {
     let mut random = Prng::new(seed);
-    let mut history = History { disk: SimulatedDisk::new(), written: Vec::new(), durable: 0 };
+    let segment_bytes = SEGMENT_BYTES[random.below(2) as usize];
+    let (disk, written) = (SimulatedDisk::new(), Vec::new());
+    let mut history = History { disk, written, durable: 0, segment_bytes };
     let lives = 1 + random.below(6);
     for _ in 0..lives {
         let salt = random.below(u64::from(u32::MAX)) as u32;
-        let options = WriterOptions { segment_bytes: SEGMENT, term: 1, salt };
-        let writer = history.recover(options)?;
+        let writer = history.recover(history.options(salt))?;
         history.write(writer, &mut random);
         history.disk.cut_power(&mut random);
     }
-    history.recover(WriterOptions { segment_bytes: SEGMENT, term: 1, salt: 5 })?;
+    history.recover(history.options(5))?;
     Ok(lives)
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use base::prng::Prng;
 use rustix::io::Errno;
 
+use crate::block_buffer::BLOCK_BYTES;
 use crate::storage::{Lock, LogFile, Storage};
 
 /// What the disk writes whole or not at all, in bytes.
@@ -31,6 +32,8 @@ pub struct Faults {
     pub capacity: Option<u64>,
     /// No write takes more bytes than this, but it ends with a sector: systems take whole pages.
     pub write_bytes_max: Option<usize>,
+    /// No file takes writes past a cache.
+    pub lacks_block_writes: bool,
     /// No file can be made or opened, and the folder not be read: the process has as many
     /// descriptors as it may have.
     pub lacks_descriptors: bool,
@@ -64,6 +67,8 @@ struct State {
 pub struct Counts {
     /// Writes.
     pub writes: u64,
+    /// Writes of whole blocks past a cache, which are counted as writes too.
+    pub block_writes: u64,
     /// Syncs of files.
     pub syncs: u64,
     /// Files opened.
@@ -165,6 +170,22 @@ impl State {
     fn change_names(&mut self, change: NameChange) {
         change.apply(&mut self.names);
         self.name_changes.push(change);
+    }
+
+    /// Writes `bytes`, or a part of them that ends with a multiple of `unit` in the file.
+    fn write(&mut self, id: u64, offset: usize, bytes: &[u8], unit: usize) -> io::Result<usize> {
+        self.counts.writes += 1;
+        if let Some(left) = &mut self.faults.writes_left {
+            *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the write failed"))?;
+        }
+        let end = |most: usize| (offset + most).next_multiple_of(unit) - offset;
+        let most = self.faults.write_bytes_max.map_or(usize::MAX, end);
+        let bytes = &bytes[..bytes.len().min(most)];
+        self.check_room(id, offset + bytes.len())?;
+        let file = self.files.get_mut(&id).expect("it is there");
+        put(&mut file.content, offset, bytes);
+        file.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
+        Ok(bytes.len())
     }
 
     fn check_room(&self, id: u64, length: usize) -> io::Result<()> {
@@ -367,27 +388,24 @@ impl LogFile for SimulatedFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.with(|state, id| {
-            state.counts.writes += 1;
-            if let Some(left) = &mut state.faults.writes_left {
-                *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the write failed"))?;
-            }
-            let offset = offset as usize;
-            let most = state.faults.write_bytes_max;
-            let most = most
-                .map_or(usize::MAX, |most| (offset + most).next_multiple_of(SECTOR_BYTES) - offset);
-            let bytes = &bytes[..bytes.len().min(most)];
-            state.check_room(id, offset + bytes.len())?;
-            let file = state.files.get_mut(&id).expect("it is there");
-            put(&mut file.content, offset, bytes);
-            file.changes.push(Change::Write { offset, bytes: bytes.to_vec() });
-            Ok(bytes.len())
-        })
+        self.with(|state, id| state.write(id, offset as usize, bytes, SECTOR_BYTES))
     }
 
     fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         self.write_at(offset, &bytes)
+    }
+
+    fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize> {
+        let at = [offset as usize, blocks.len(), blocks.as_ptr().addr()];
+        assert!(at.iter().all(|it| it.is_multiple_of(BLOCK_BYTES)), "whole blocks are written");
+        self.with(|state, id| {
+            state.counts.block_writes += 1;
+            if state.faults.lacks_block_writes {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            state.write(id, offset as usize, blocks, BLOCK_BYTES)
+        })
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {

@@ -84,6 +84,14 @@ pub trait LogFile: Send {
     /// When the disk fails or is full.
     fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
+    /// As [`LogFile::write_at`], of whole blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES), in the
+    /// file as in memory, which the system keeps no copy of. Durable as after any write, by a sync.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where the file system has no such writes, or asks for more of
+    /// them; else when the disk fails or is full.
+    fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize>;
+
     /// Makes the file `length` bytes long, and has the disk keep room for all of them where its
     /// file system can: new bytes are zeroes, which nobody has to write.
     ///

@@ -146,6 +146,93 @@ fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
     assert!(read(&disk).unwrap().0 == payload);
 }
 
+/// Frames of all lengths, of which some are written past the cache and some not, in segments that
+/// are prepared.
+fn write_past_cache_and_not(storage: &Arc<dyn Storage>) -> Vec<u8> {
+    let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
+    let mut writer = Writer::begin(Arc::clone(storage), 0, Begin::Nothing, options).unwrap();
+    let mut all = Vec::new();
+    for number in 0..200_usize {
+        if writer.wants_spare() {
+            let spare = prepare_spare(&**storage, options.segment_bytes, Preparation::Reserved);
+            writer.offer_spare(spare.unwrap());
+        }
+        writer.set_past_cache_bytes_min([Some(0), Some(3_000), None][number / 2 % 3]);
+        let payload: Vec<u8> = (0..number * 97 % 9_000 + 1).map(|at| (at + number) as u8).collect();
+        writer.append_pieces(payload.chunks(1 + number * 13)).unwrap();
+        if number % 5 == 0 {
+            writer.sync().unwrap();
+        }
+        all.extend_from_slice(&payload);
+    }
+    writer.close().unwrap();
+    all
+}
+
+fn payloads(storage: Arc<dyn Storage>) -> Vec<u8> {
+    let mut reader = Reader::open(storage).unwrap();
+    let (mut all, mut payload) = (Vec::new(), Vec::new());
+    while reader.next(&mut payload).unwrap().is_some() {
+        all.extend_from_slice(&payload);
+    }
+    all
+}
+
+#[test]
+fn frames_are_the_same_whether_they_pass_the_cache_or_not() {
+    let disk = SimulatedDisk::new();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let all = write_past_cache_and_not(&storage);
+    assert!(payloads(storage) == all);
+    assert!(disk.counts().block_writes > 50);
+    let kept_in_cache = SimulatedDisk::new();
+    kept_in_cache.set_faults(Faults { lacks_block_writes: true, ..Faults::default() });
+    let storage: Arc<dyn Storage> = Arc::new(kept_in_cache.clone());
+    assert!(write_past_cache_and_not(&storage) == all);
+    assert_eq!(kept_in_cache.counts().block_writes, 1, "it is tried once");
+    assert!(kept_in_cache.contents() == disk.contents());
+}
+
+#[test]
+fn a_folder_has_frames_that_pass_the_cache() {
+    let folder = std::env::temp_dir().join(format!("forebay-wal-{}", std::process::id()));
+    let storage: Arc<dyn Storage> = Arc::new(Directory::open(&folder).unwrap());
+    let all = write_past_cache_and_not(&storage);
+    let found = payloads(storage);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(found == all);
+}
+
+#[test]
+fn a_frame_past_the_cache_that_had_no_room_is_tried_again() {
+    let disk = SimulatedDisk::new();
+    let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
+    let storage = Arc::new(disk.clone());
+    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    let mut all = Vec::new();
+    let mut append = |writer: &mut Writer, byte: u8, bytes: usize| {
+        all.extend(vec![byte; bytes]);
+        writer.append(&vec![byte; bytes])
+    };
+    append(&mut writer, 1, 17_000).unwrap();
+    writer.offer_spare(prepare_spare(&disk, options.segment_bytes, Preparation::Reserved).unwrap());
+    writer.set_past_cache_bytes_min(Some(0));
+    append(&mut writer, 2, 5_000).unwrap();
+    let written = disk.counts().block_writes;
+    assert!(written > 0);
+    disk.set_faults(Faults { capacity: Some(1), write_bytes_max: Some(4096), ..Faults::default() });
+    assert!(matches!(append(&mut writer, 3, 9_000), Err(WriteError::Full(_))));
+    assert!(matches!(writer.append(&[3; 9_000]), Err(WriteError::Full(_))));
+    disk.set_faults(Faults { write_bytes_max: Some(4096), ..Faults::default() });
+    // Through the cache, or past it.
+    writer.append(&[3; 9_000]).unwrap();
+    writer.set_past_cache_bytes_min(None);
+    append(&mut writer, 4, 100).unwrap();
+    writer.sync().unwrap();
+    assert!(disk.counts().block_writes > written);
+    assert!(read(&disk).unwrap().0 == all);
+}
+
 #[test]
 #[should_panic = "comes before any other"]
 fn a_frame_that_had_no_room_cannot_become_another() {
@@ -326,6 +413,10 @@ impl LogFile for ChangingFile {
     }
 
     fn write_pieces_at(&self, _: u64, _: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        unreachable!("it is only read")
+    }
+
+    fn write_blocks_at(&self, _: u64, _: &[u8]) -> io::Result<usize> {
         unreachable!("it is only read")
     }
 

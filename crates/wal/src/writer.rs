@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
+use crate::block_buffer::{BLOCK_BYTES, BlockBuffer};
 use crate::frame::{
     ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, chain_of_pieces, frame_bytes,
 };
@@ -108,6 +109,11 @@ pub struct Writer {
     /// What has been written since the last sync, or nothing.
     is_dirty: bool,
     has_failed: bool,
+    /// Frames of so many bytes and more are written past the system's cache.
+    past_cache_bytes_min: Option<u64>,
+    /// The file system has said that it takes no such writes.
+    lacks_block_writes: bool,
+    blocks: BlockBuffer,
     spare: Option<Box<dyn LogFile>>,
 }
 
@@ -228,6 +234,9 @@ impl Writer {
             frame: None,
             is_dirty: false,
             has_failed: false,
+            past_cache_bytes_min: None,
+            lacks_block_writes: false,
+            blocks: BlockBuffer::default(),
             spare: None,
         }
     }
@@ -245,6 +254,15 @@ impl Writer {
     /// Returns how long segments are.
     pub fn segment_bytes(&self) -> u64 {
         self.options.segment_bytes
+    }
+
+    /// Has frames of `bytes_min` and more be written past the system's cache where that can be, or
+    /// none: for less of the processor, but each waits for the disk.
+    pub fn set_past_cache_bytes_min(&mut self, bytes_min: Option<u64>) {
+        self.past_cache_bytes_min = bytes_min;
+        if bytes_min.is_none() {
+            self.blocks = BlockBuffer::default();
+        }
     }
 
     /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
@@ -364,6 +382,9 @@ impl Writer {
         pieces: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Result<(), WriteError> {
         let payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
+        if self.frame.is_none() && self.write_past_cache(&header, pieces.clone(), payload_bytes)? {
+            return Ok(());
+        }
         let frame = match &mut self.frame {
             Some(frame) => {
                 let chain = chain_of_pieces(self.chain, &frame.header, pieces.clone());
@@ -384,6 +405,7 @@ impl Writer {
             self.zeroed_end = zeroed_end;
         }
         self.is_dirty = true;
+        self.blocks.forget();
         let padding = [0; ALIGNMENT as usize];
         let padding = &padding[..(frame_bytes - payload_bytes) as usize - HEADER_BYTES];
         let mut parts = vec![IoSlice::new(&frame.header)];
@@ -398,6 +420,39 @@ impl Writer {
         (self.position, self.chain) = (end, chain);
         self.frame = None;
         Ok(())
+    }
+
+    /// Writes the frame of `header` and `pieces` past the system's cache where that is wanted and
+    /// can be; returns whether it is written. Where the disk has no room, nothing of it counts.
+    fn write_past_cache<'a>(
+        &mut self,
+        header: &FrameHeader,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        payload_bytes: u64,
+    ) -> Result<bool, WriteError> {
+        let frame_bytes = frame_bytes(payload_bytes as usize);
+        let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| frame_bytes >= bytes_min);
+        let end = self.position + frame_bytes;
+        // In a segment that was no spare the cache has zeroes, which would be written before it.
+        let is_prepared = self.is_prepared()
+            && end.next_multiple_of(BLOCK_BYTES as u64) <= self.options.segment_bytes;
+        let has_room = BlockBuffer::has_room_for(frame_bytes) && !self.lacks_block_writes;
+        if !is_large || !is_prepared || !has_room {
+            return Ok(false);
+        }
+        self.is_dirty = true;
+        let put = |out: &mut [u8]| header.put_pieces(pieces, out);
+        match self.blocks.write(&*self.file, self.position, frame_bytes as usize, put) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.lacks_block_writes = true;
+                Ok(false)
+            }
+            written => {
+                self.chain = written.map_err(WriteError::of)?;
+                self.position = end;
+                Ok(true)
+            }
+        }
     }
 
     fn try_sync(&mut self) -> Result<(), WriteError> {
@@ -427,6 +482,7 @@ impl Writer {
         self.begin = self.lsn;
         self.position = HEADER_BYTES as u64;
         self.zeroed_end = zeroed_end;
+        self.blocks.forget();
         Ok(())
     }
 }

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::server_state::ServerState;
 
+/// Frames of so many bytes and more are written past the system's cache: each such write waits for
+/// an interrupt of the disk, which is dearer than to copy few bytes.
+const PAST_CACHE_BYTES_MIN: u64 = 512 << 10;
 /// How often a full disk is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Looks without any record behind which the thread sleeps until it is woken.
@@ -122,6 +125,10 @@ impl Log {
     pub(super) fn step(&mut self, policy: SyncPolicy, shared: &ServerState) -> Option<Duration> {
         self.log.writer()?;
         let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
+        // Under `always` most frames are small, and under `no` nobody is to wait for the disk.
+        let passes_cache = policy == SyncPolicy::EverySecond;
+        let bytes_min = passes_cache.then_some(PAST_CACHE_BYTES_MIN);
+        self.log.writer_mut().set_past_cache_bytes_min(bytes_min);
         let written = self.write(policy == SyncPolicy::Always || is_wanted, shared);
         let is_full = matches!(written, Err(WriteError::Full(_)));
         if is_full && is_wanted {

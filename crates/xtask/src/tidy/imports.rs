@@ -22,7 +22,7 @@ const ROWS: &[Row] = &[
     // Its tests measure what is allocated.
     Row { name: "rdb", may_use: &["base", "collections"], tests_may_use: &["sys"] },
     row("effects", &["base"]),
-    row("wal", &["base"]),
+    row("wal", &["base", "sys"]),
     row("policy", &["base"]),
     over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects", "policy"]),
     Row {

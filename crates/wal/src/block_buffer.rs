@@ -1,0 +1,113 @@
+//! Writes large frames past the system's cache: the disk takes them from a buffer of this process.
+//!
+//! A log is written once and read seldom, so that the cache would bring nothing for what it costs:
+//! a page of memory and some work for each 4 KiB, and a second copy. The disk takes whole blocks,
+//! while frames begin and end anywhere: what a frame's last block has behind it is written as
+//! zeroes, and that block once more with the next frame, its first bytes as they are. The cache
+//! would do the same.
+
+use std::io;
+
+use sys::wide_buffer::WideBuffer;
+
+use crate::frame::HEADER_BYTES;
+use crate::storage::{LogFile, read_full};
+
+/// Blocks are of this: a multiple of what disks ask for.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// The room for a frame and for what its first block has before it: a huge page.
+const BUFFER_BYTES: usize = 2 << 20;
+
+/// How long the payload of a frame may be that has room, with a header and what fills it up.
+pub const BUFFERED_PAYLOAD_BYTES_MAX: usize = BUFFER_BYTES - BLOCK_BYTES - HEADER_BYTES - 8;
+
+/// Blocks of a file that are to be written, and the first bytes of the next one.
+#[derive(Default)]
+pub struct BlockBuffer {
+    memory: Option<WideBuffer>,
+    /// Where the first block is in the file.
+    start: u64,
+    /// How many of its first bytes are there.
+    kept: usize,
+}
+
+impl BlockBuffer {
+    /// Returns whether there is room for a frame of `frame_bytes`.
+    pub fn has_room_for(frame_bytes: u64) -> bool {
+        frame_bytes <= (BUFFER_BYTES - BLOCK_BYTES) as u64
+    }
+
+    /// Has `put` fill memory of `frame_bytes`, and writes that to `file` from byte `position` on;
+    /// returns what `put` returned.
+    ///
+    /// # Errors [`io::ErrorKind::Unsupported`] where the file cannot be written so, or no memory is
+    /// there for it; else when the disk fails or is full. The bytes before `position` are as they
+    /// were.
+    ///
+    /// # Panics
+    /// When there is no room for the frame.
+    pub fn write<T>(
+        &mut self,
+        file: &dyn LogFile,
+        position: u64,
+        frame_bytes: usize,
+        put: impl FnOnce(&mut [u8]) -> T,
+    ) -> io::Result<T> {
+        self.go_to(file, position)?;
+        let (start, kept) = (self.start, self.kept);
+        let end = kept + frame_bytes;
+        let blocks = &mut self.memory()?[..end.next_multiple_of(BLOCK_BYTES)];
+        let result = put(&mut blocks[kept..end]);
+        blocks[end..].fill(0);
+        let written = write_blocks(file, start, blocks);
+        let kept = end % BLOCK_BYTES;
+        blocks.copy_within(end - kept..end, 0);
+        (self.start, self.kept) = (start + (end - kept) as u64, kept);
+        if written.is_err() {
+            self.forget();
+        }
+        written.map(|()| result)
+    }
+
+    /// Forgets what is there: the next bytes are of another file, or are written in another way.
+    pub fn forget(&mut self) {
+        (self.start, self.kept) = (0, 0);
+    }
+
+    /// Has what the block of `position` has before it.
+    fn go_to(&mut self, file: &dyn LogFile, position: u64) -> io::Result<()> {
+        if self.kept > 0 && self.start + self.kept as u64 == position {
+            return Ok(());
+        }
+        let kept = (position % BLOCK_BYTES as u64) as usize;
+        let start = position - kept as u64;
+        self.forget();
+        if read_full(file, start, &mut self.memory()?[..kept])? < kept {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        (self.start, self.kept) = (start, kept);
+        Ok(())
+    }
+
+    fn memory(&mut self) -> io::Result<&mut [u8]> {
+        if self.memory.is_none() {
+            let memory = WideBuffer::new(BUFFER_BYTES).map_err(|_| io::ErrorKind::Unsupported)?;
+            self.memory = Some(memory);
+        }
+        Ok(self.memory.as_mut().expect("it is there now"))
+    }
+}
+
+fn write_blocks(file: &dyn LogFile, start: u64, blocks: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < blocks.len() {
+        match file.write_blocks_at(start + done as u64, &blocks[done..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
