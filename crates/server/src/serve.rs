@@ -129,6 +129,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
     sys::tsc_clock::calibrate();
+    sys::return_stack::detect();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
     let origin = Origin {
         config_file: start.config_file.clone(),

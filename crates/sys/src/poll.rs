@@ -13,6 +13,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
 
 use crate::descriptors::SharedDescriptor;
+use crate::return_stack;
 
 const EDGES: epoll::EventFlags =
     epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
@@ -116,11 +117,10 @@ impl Poller {
         });
         events.count = 0;
         events.list.clear();
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut events.list),
-            limit.as_ref(),
-        ) {
+        let list = rustix::buffer::spare_capacity(&mut events.list);
+        let waited = epoll::wait(&self.epoll, list, limit.as_ref());
+        return_stack::refill();
+        match waited {
             Ok(count) => events.count = count,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

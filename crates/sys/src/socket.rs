@@ -17,6 +17,8 @@ use rustix::net::{
     SocketFlags, SocketType, sockopt,
 };
 
+use crate::return_stack;
+
 /// What one receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
@@ -282,8 +284,10 @@ impl From<OwnedFd> for Stream {
     }
 }
 
+/// Returns what a receive has brought, directly after it.
 #[inline]
 fn received(result: rustix::io::Result<(usize, usize)>) -> io::Result<Received> {
+    return_stack::refill();
     match result {
         Ok((0, _)) => Ok(Received::End),
         Ok((count, _)) => Ok(Received::Bytes(count)),
@@ -293,8 +297,10 @@ fn received(result: rustix::io::Result<(usize, usize)>) -> io::Result<Received> 
     }
 }
 
+/// Returns what a send has achieved, directly after it.
 #[inline]
 fn sent(result: rustix::io::Result<usize>) -> io::Result<Sent> {
+    return_stack::refill();
     match result {
         Ok(count) => Ok(Sent::Bytes(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(Sent::Blocked),
