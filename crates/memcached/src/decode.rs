@@ -495,6 +495,11 @@ impl<'b> Line<'b> {
     }
 
     fn meta(&mut self, verb: Verb) {
+        if verb == Verb::MetaGet && self.count == 3 && self.word(2) == b"v" && !self.has_long_key()
+        {
+            // Most requests: nothing but the value is asked for, so there is nothing to read.
+            return self.push_meta(verb, None);
+        }
         let too_many = match verb {
             Verb::MetaGet => Fault::TooManyFlags,
             _ => Fault::TooManySetFlags,

@@ -23,19 +23,19 @@ pub(super) static GET: Command = Command {
     name: "memcached|mg",
     keys: READ_KEY,
     handler: Handler::Read(|cx, args, reply| {
-        let flags = MetaFlags::parse(args.from(2)).expect(READ);
         let key = args.key(0);
-        match item(cx.view, key, true) {
-            Some(found) => {
-                let win = reply_item(args, 2, &flags, &found, Win::of(&found, cx.now()), reply);
-                if win {
-                    cx.view.mark_won(key);
-                }
-                if flags.value {
-                    reply_data(cx.view, key, found.value, reply);
-                }
+        // Not moved out of the result: what is found is larger than the processor forwards at once.
+        match &cx.view.item(key, true) {
+            // Most requests and most items: no flags are read, nothing is looked for twice.
+            Ok(Some(found)) if asks_for_value_alone(args) && is_settled(found) => {
+                reply_value_head(found, reply);
+                reply_data(cx.view, key, found.value, reply);
             }
-            None => reply_miss(args, &flags, reply),
+            Ok(Some(found)) => reply_hit(cx, args, found, reply),
+            Ok(None) | Err(_) => {
+                let flags = MetaFlags::parse(args.from(2)).expect(READ);
+                reply_miss(args, &flags, reply);
+            }
         }
         Ok(())
     }),
@@ -162,6 +162,39 @@ fn exptime_of(args: Args<'_>, flags: &MetaFlags, is_new: bool) -> Option<i32> {
 /// Returns the seconds until `expiry`, as memcached's clock has them; -1 for never.
 fn seconds_left(expiry: Option<UnixMs>, now: UnixMs) -> i64 {
     expiry.map_or(-1, |at| (at.0 - now.0 + 999).div_euclid(1000).max(0))
+}
+
+/// Returns whether a get has the flag `v` and no other.
+#[inline]
+fn asks_for_value_alone(args: Args<'_>) -> bool {
+    args.len() == 3 && args.at(2) == b"v"
+}
+
+/// Returns whether a status line tells nothing of `found` that was not asked for.
+#[inline]
+fn is_settled(found: &FoundItem<'_>) -> bool {
+    !found.is_won && !found.is_stale() && !found.is_in_the_making()
+}
+
+/// Writes the status line of [`reply_item`] for the flag `v` alone and an item that is settled.
+#[inline]
+fn reply_value_head(found: &FoundItem<'_>, reply: &mut Reply<'_>) {
+    let out = reply.raw_out();
+    out.reserve(64 + found.value.len().min(16 * 1024));
+    out.extend_from_slice(b"VA ");
+    put_number(out, found.value.len() as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Replies to a get that has found an item.
+fn reply_hit(cx: &ReadContext<'_>, args: Args<'_>, found: &FoundItem<'_>, reply: &mut Reply<'_>) {
+    let (key, flags) = (args.key(0), MetaFlags::parse(args.from(2)).expect(READ));
+    if reply_item(args, 2, &flags, found, Win::of(found, cx.now()), reply) {
+        cx.view.mark_won(key);
+    }
+    if flags.value {
+        reply_data(cx.view, key, found.value, reply);
+    }
 }
 
 /// Writes the status line of a hit, with what the flags from argument `first` on ask for. Returns

@@ -241,6 +241,16 @@ fn a_long_key_behind_others_refuses_all_of_its_line() {
 }
 
 #[test]
+fn a_get_of_the_value_alone_is_read_as_one_with_more_flags() {
+    for length in [1, KEY_BYTES_MAX, KEY_BYTES_MAX + 1] {
+        let key = "k".repeat(length);
+        let of_more = whole(&format!("mg {key} v s\r\n"));
+        let expected: Vec<_> = of_more.iter().map(|it| it.trim_end_matches("|s")).collect();
+        assert_eq!(whole(&format!("mg {key} v\r\n")), expected, "{length}");
+    }
+}
+
+#[test]
 fn words_end_at_the_first_blank() {
     let mut random = Prng::new(9);
     for _ in 0..20_000 {
