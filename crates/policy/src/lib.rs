@@ -68,3 +68,4 @@ pub use shadows::Advice;
 pub use shard::{Candidate, SAMPLES, ShardPolicy};
 pub use shared::Shared;
 pub use value::{Blend, Cost, Objective, Value};
+pub use window::Newcomer;

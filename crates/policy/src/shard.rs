@@ -265,6 +265,13 @@ impl ShardPolicy {
         self.ghosts.place(self.accesses.scatter.of(hash))
     }
 
+    /// Returns the key behind which the next one that comes is put, mostly: as of
+    /// [`ShardPolicy::ghost_place`], an engine asks the cache for what follows it.
+    #[inline]
+    pub fn newest(&self) -> Option<&Newcomer> {
+        self.window.newest()
+    }
+
     /// Returns the memory that the policy of this shard takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let samples = self.samples.capacity() * size_of::<Sample>();

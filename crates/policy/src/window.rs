@@ -76,6 +76,12 @@ impl Window {
         self.oldest.is_some_and(|oldest| mark.age(now) <= now.wrapping_sub(oldest))
     }
 
+    /// Returns the key that came last.
+    #[inline]
+    pub fn newest(&self) -> Option<&Newcomer> {
+        self.newcomers.back()
+    }
+
     /// Returns the memory that it takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         (self.newcomers.capacity() * size_of::<Newcomer>()) as u64

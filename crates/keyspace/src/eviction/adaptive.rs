@@ -219,6 +219,10 @@ impl Ranking for Adaptive {
         if let Some(place) = self.policy.ghost_place(salted(database, hash)) {
             arena::prefetch_line(place);
         }
+        if let Some(newest) = self.policy.newest() {
+            let next = std::ptr::from_ref(newest).wrapping_add(1);
+            arena::prefetch_to_write(next.cast(), size_of_val(newest));
+        }
     }
 
     #[inline]
