@@ -19,7 +19,7 @@ use crate::server_state::ServerState;
 
 /// Frames of so many bytes and more are written past the system's cache: each such write waits for
 /// an interrupt of the disk, which is dearer than to copy few bytes.
-const PAST_CACHE_BYTES_MIN: u64 = 512 << 10;
+const PAST_CACHE_BYTES_MIN: u64 = 256 << 10;
 /// How often a full disk is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Looks without any record behind which the thread sleeps until it is woken.
