@@ -1,9 +1,11 @@
 //! The memory that the program itself takes: its code and constants, and those of its libraries.
 
-use std::fs::{self, File};
+use std::ffi::{c_int, c_void};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::{ptr, slice};
 
 /// What /proc/<id>/pagemap says of a page in eight bytes (proc_pid_pagemap(5)): it is in memory, it
 /// is in swap, it is the file's.
@@ -15,37 +17,65 @@ const IS_OF_FILE: u64 = 1 << 61;
 /// file as it is used, in most systems from the page cache; what the start alone needed does not.
 ///
 /// A segment of which the process has pages of its own stays: one that was relocated, or in which a
-/// debugger has set a breakpoint. The caller is in a program that unloads no library.
+/// debugger has set a breakpoint.
 ///
 /// # Errors
-/// When the kernel does not tell what lies where.
+/// When the kernel does not tell what of the memory is the file's.
 pub fn give_back() -> io::Result<()> {
-    let pages = File::open("/proc/self/pagemap")?;
-    let maps = fs::read_to_string("/proc/self/maps")?;
-    for segment in maps.lines().filter_map(read_only_segment) {
-        if has_own_pages(&pages, &segment)? {
-            continue;
-        }
-        let address = std::ptr::with_exposed_provenance_mut(segment.start);
-        // SAFETY: the pages are mapped privately from a file, for reading alone, and stay mapped,
-        // as the caller promises. None of them differs from the file, so that each comes back with
-        // the same bytes; that nobody changes the file meanwhile is what every program relies on
-        // whose pages the kernel may take at any time.
-        let result = unsafe { libc::madvise(address, segment.len(), libc::MADV_DONTNEED) };
-        // It is refused for memory that is locked, which is to stay.
-        let _ = result;
-    }
-    Ok(())
+    let mut walk = Walk { pages: File::open("/proc/self/pagemap")?, result: Ok(()) };
+    // SAFETY: the function is called, before this call ends, with what it expects: see there.
+    unsafe { libc::dl_iterate_phdr(Some(give_back_object), ptr::from_mut(&mut walk).cast()) };
+    walk.result
 }
 
-/// Returns where the segment of `line`, of /proc/<id>/maps, lies, if it is of a file and only read.
-fn read_only_segment(line: &str) -> Option<Range<usize>> {
-    let mut words = line.split_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let is_read_only = matches!(words.next()?, "r--p" | "r-xp");
-    let is_of_file = words.nth(3)?.starts_with('/');
-    let address = |text| usize::from_str_radix(text, 16).ok();
-    (is_read_only && is_of_file).then_some(address(start)?..address(end)?)
+struct Walk {
+    pages: File,
+    result: io::Result<()>,
+}
+
+/// Gives back the segments of one program or library; ends the walk where that has failed.
+///
+/// # Safety
+/// `object` is as dl_iterate_phdr(3) has it, which keeps the library from being unloaded
+/// meanwhile, and `walk` is a [`Walk`] that nobody else refers to.
+unsafe extern "C" fn give_back_object(
+    object: *mut libc::dl_phdr_info,
+    _: usize,
+    walk: *mut c_void,
+) -> c_int {
+    // SAFETY: by this function's condition.
+    let (object, walk) = unsafe { (&*object, &mut *walk.cast::<Walk>()) };
+    // SAFETY: the headers are as many as the object says.
+    let headers = unsafe { slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
+    for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
+        if header.p_flags & libc::PF_W == 0 {
+            let start = object.dlpi_addr.wrapping_add(header.p_vaddr) as usize;
+            walk.result = give_back_segment(&walk.pages, start..start + header.p_memsz as usize);
+        }
+        if walk.result.is_err() {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Gives back the whole pages in `segment`, which is mapped for reading alone and stays mapped.
+fn give_back_segment(pages: &File, segment: Range<usize>) -> io::Result<()> {
+    let page_bytes = rustix::param::page_size();
+    let start = segment.start.next_multiple_of(page_bytes);
+    let segment = start..(segment.end / page_bytes * page_bytes).max(start);
+    if segment.is_empty() || has_own_pages(pages, &segment)? {
+        return Ok(());
+    }
+    let address = ptr::with_exposed_provenance_mut(segment.start);
+    // SAFETY: the pages are mapped privately from a file, for reading alone, and stay mapped. None
+    // of them differs from the file, so that each comes back with the same bytes; that nobody
+    // changes the file meanwhile is what every program relies on whose pages the kernel may take at
+    // any time.
+    let result = unsafe { libc::madvise(address, segment.len(), libc::MADV_DONTNEED) };
+    // It is refused for memory that is locked, which is to stay.
+    let _ = result;
+    Ok(())
 }
 
 /// Returns whether pages of `segment` are copies that this process has for itself.

@@ -2,15 +2,15 @@
 //!
 //! A log is written once and read seldom, so that the cache would bring nothing for what it costs:
 //! a page of memory and some work for each 4 KiB, and a second copy. The disk takes whole blocks,
-//! while frames begin and end anywhere: what a frame's last block has behind it is written as
-//! zeroes, and that block once more with the next frame, its first bytes as they are. The cache
-//! would do the same.
+//! while a frame begins where the one before has ended, in the middle of a block. The rest of the
+//! last block of a frame is written as zeroes, and the whole block once more with the next frame,
+//! its first bytes as they are. The cache would do the same.
 
 use std::io;
 
 use sys::wide_buffer::WideBuffer;
 
-use crate::frame::HEADER_BYTES;
+use crate::frame::{ALIGNMENT, HEADER_BYTES};
 use crate::storage::{LogFile, read_full};
 
 /// Blocks are of this: a multiple of what disks ask for.
@@ -18,9 +18,11 @@ pub const BLOCK_BYTES: usize = 4096;
 
 /// The room for a frame and for what its first block has before it: a huge page.
 const BUFFER_BYTES: usize = 2 << 20;
+const _: () = assert!(BUFFER_BYTES.is_multiple_of(BLOCK_BYTES));
 
 /// How long the payload of a frame may be that has room, with a header and what fills it up.
-pub const BUFFERED_PAYLOAD_BYTES_MAX: usize = BUFFER_BYTES - BLOCK_BYTES - HEADER_BYTES - 8;
+pub const BUFFERED_PAYLOAD_BYTES_MAX: usize =
+    BUFFER_BYTES - BLOCK_BYTES - HEADER_BYTES - ALIGNMENT as usize;
 
 /// Blocks of a file that are to be written, and the first bytes of the next one.
 #[derive(Default)]
@@ -39,11 +41,12 @@ impl BlockBuffer {
     }
 
     /// Has `put` fill memory of `frame_bytes`, and writes that to `file` from byte `position` on;
-    /// returns what `put` returned.
-    ///
-    /// # Errors [`io::ErrorKind::Unsupported`] where the file cannot be written so, or no memory is
-    /// there for it; else when the disk fails or is full. The bytes before `position` are as they
+    /// returns what `put` returned. Whatever comes of it, the bytes before `position` are as they
     /// were.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where the file cannot be written so, or there is no memory
+    /// for the buffer; else when the disk fails or is full.
     ///
     /// # Panics
     /// When there is no room for the frame.

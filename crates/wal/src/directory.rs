@@ -162,7 +162,7 @@ impl LogFile for DiskFile {
     fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize> {
         let written = self.file(true).and_then(|file| file.write_at(blocks, offset));
         written.map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::INVAL) => io::ErrorKind::Unsupported.into(),
+            Some(Errno::INVAL | Errno::OPNOTSUPP) => io::ErrorKind::Unsupported.into(),
             _ => error,
         })
     }

@@ -57,6 +57,11 @@ impl History {
                     return;
                 }
                 self.disk.set_faults(Faults::default());
+                // What was written before is made durable while the frame waits for room.
+                if random.below(2) == 0 && writer.sync().is_err() {
+                    self.written.extend_from_slice(&payload);
+                    return;
+                }
                 appended = writer.append_pieces(pieces());
             }
             self.written.extend_from_slice(&payload);
@@ -101,11 +106,15 @@ const SEGMENT_BYTES: [u64; 2] = [4096, 16_384];
 
 fn faults(random: &mut Prng) -> Faults {
     let mut faults = Faults::default();
-    match random.below(5) {
+    match random.below(6) {
         0 => faults.writes_left = Some(random.below(4)),
         1 => faults.syncs_left = Some(random.below(4)),
         2 => faults.capacity = Some(4096 + random.below(8192)),
         3 => faults.lacks_block_writes = true,
+        4 => {
+            faults.writes_until_full = Some(random.below(3));
+            faults.write_bytes_max = Some(700);
+        }
         _ => faults.write_bytes_max = Some(1 + random.below(700) as usize),
     }
     faults

@@ -25,6 +25,8 @@ pub struct SimulatedDisk {
 pub struct Faults {
     /// This many writes go well, and those behind them fail.
     pub writes_left: Option<u64>,
+    /// This many writes go well, and the disk has no room for those behind them.
+    pub writes_until_full: Option<u64>,
     /// This many syncs of files go well; the next fails, and loses what it was to make durable,
     /// while later ones go well again.
     pub syncs_left: Option<u64>,
@@ -177,6 +179,9 @@ impl State {
         self.counts.writes += 1;
         if let Some(left) = &mut self.faults.writes_left {
             *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the write failed"))?;
+        }
+        if let Some(left) = &mut self.faults.writes_until_full {
+            *left = left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
         }
         let end = |most: usize| (offset + most).next_multiple_of(unit) - offset;
         let most = self.faults.write_bytes_max.map_or(usize::MAX, end);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::frame::HEADER_BYTES;
 use crate::simulated::{Faults, SimulatedDisk};
+use base::prng::Prng;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -231,6 +232,40 @@ fn a_frame_past_the_cache_that_had_no_room_is_tried_again() {
     writer.sync().unwrap();
     assert!(disk.counts().block_writes > written);
     assert!(read(&disk).unwrap().0 == all);
+}
+
+/// Between the two attempts the log is synced, so that a new header would say so.
+#[test]
+fn a_power_cut_while_a_frame_past_the_cache_is_tried_again_tears_the_end_alone() {
+    for seed in 0..400 {
+        let mut random = Prng::new(seed);
+        let disk = SimulatedDisk::new();
+        let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
+        let storage = Arc::new(disk.clone());
+        let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+        // Up to its end the segment is zeroed, as if it had been a spare.
+        writer.append(&[1; 17_000]).unwrap();
+        let end = frame_bytes(0) + frame_bytes(17_000);
+        // The header of the frame in question lies in two sectors, of which one may survive.
+        let header_at =
+            end.next_multiple_of(512) + 512 * (1 + random.below(5)) - 8 * (1 + seed % 6);
+        let before = header_at - end - HEADER_BYTES as u64;
+        writer.append(&vec![2; before as usize]).unwrap();
+        writer.set_past_cache_bytes_min(Some(0));
+        disk.set_faults(Faults {
+            writes_until_full: Some(2),
+            write_bytes_max: Some(4096),
+            ..Faults::default()
+        });
+        assert!(matches!(writer.append(&[3; 9_000]), Err(WriteError::Full(_))));
+        disk.set_faults(Faults::default());
+        writer.sync().unwrap();
+        let durable = writer.durable_lsn();
+        writer.append(&[3; 9_000]).unwrap();
+        disk.cut_power(&mut random);
+        let (_, end) = read(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(end.lsn >= durable);
+    }
 }
 
 #[test]

@@ -441,14 +441,21 @@ impl Writer {
             return Ok(false);
         }
         self.is_dirty = true;
-        let put = |out: &mut [u8]| header.put_pieces(pieces, out);
+        let put = |out: &mut [u8]| header.put_pieces(pieces.clone(), out);
         match self.blocks.write(&*self.file, self.position, frame_bytes as usize, put) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                self.lacks_block_writes = true;
+                (self.lacks_block_writes, self.blocks) = (true, BlockBuffer::default());
                 Ok(false)
             }
             written => {
-                self.chain = written.map_err(WriteError::of)?;
+                let written = written.map_err(WriteError::of);
+                if let Err(WriteError::Full(_)) = written {
+                    // A part of it may be there: with another header, of a later sync, the two
+                    // would be mixed where the power is cut meanwhile, which is damage.
+                    let (header, chain) = header.of_pieces(pieces);
+                    self.frame = Some(Frame { header, chain, payload_bytes, written: 0 });
+                }
+                self.chain = written?;
                 self.position = end;
                 Ok(true)
             }
