@@ -9,7 +9,7 @@
 //! `pin_slots.rs` hands out pins, `access_reports.rs` reports what readers use; `reserved.rs` is
 //! blocks that are filled before they are linked, `upload_region.rs` memory that clients write
 //! their values to; `reader.rs` is what a process with a read-only mapping does;
-//! `protocol_rules.rs` names the rules between the two.
+//! `protocol_rules.rs` names the rules between the two; `prefetch.rs` asks the processor's cache.
 //! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
 //! see is a relaxed atomic word inside an odd sequence; index memory is never reused for values; an
 //! entry is unlinked before its memory is reused; what a reader copied counts only after the
@@ -30,6 +30,7 @@ mod page_list;
 mod page_pool;
 mod pin_slots;
 pub mod pins;
+mod prefetch;
 pub mod protocol_rules;
 pub mod reader;
 mod region_allocator;
@@ -47,9 +48,10 @@ pub use extent::{BlockOwner, Obstacle, SlideBudget, SlideStep, TopStep};
 pub use layout::{AccessMark, Cost, Encoding, Grace, ValueType};
 pub use mapped_range::{LimitPolicy, NeedRoom, Region};
 pub use page_pool::{DrainStep, PageOwner};
+pub use prefetch::{prefetch_line, prefetch_to_write};
 pub use reserved::ReservedBlock;
 pub use segment_source::{HeapSource, SegmentError, SegmentSource};
-pub use table::{ADOPTED_BYTES_MIN, APPEND_SPARE_BYTES_MAX, prefetch_line, prefetch_to_write};
+pub use table::{ADOPTED_BYTES_MIN, APPEND_SPARE_BYTES_MAX};
 pub use table::{
     Detached, Drained, Entry, EntryId, Fill, HeldUpload, HeldValue, NewValue, Slid, Source, Spill,
     Table,

@@ -41,8 +41,8 @@ pub(crate) fn page_of(item: u64) -> u64 {
 /// Pages by how full they are; the fuller ones are filled first, so that others empty. The last
 /// list gives no items: pages that are being emptied.
 const LIST_COUNT: usize = 5;
-/// Stands for no list, as full pages are in none: one that loses an item would have two neighbours
-/// there, whose headers nobody has looked at for long.
+/// Stands for no list, and has no head: one of the full pages that loses an item would have two
+/// neighbours there, whose headers nobody has looked at for long.
 const LIST_FULL: usize = 3;
 const LIST_ASIDE: usize = 4;
 

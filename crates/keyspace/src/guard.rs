@@ -351,12 +351,7 @@ impl<'k> Guard<'k> {
 
     /// Asks the cache for the entries of `keys`, the first 512 at once: their misses overlap.
     pub fn prefetch(&self, keys: &[Key<'_>], database: DatabaseIndex) {
-        let ahead = &keys[..keys.len().min(PREFETCH_KEYS_MAX)];
-        match &self.held {
-            Held::One(shard) => ShardsRef::One(shard).prefetch(ahead, database),
-            Held::Few(few) => few.prefetch(ahead, database),
-            Held::Many(many) => many.prefetch(ahead, database),
-        }
+        self.shards().prefetch(&keys[..keys.len().min(PREFETCH_KEYS_MAX)], database);
     }
 
     /// Asks the cache for the counts of the slots of `keys`, the first few: a change of several

@@ -194,13 +194,16 @@ impl ServiceThread {
         }
     }
 
-    /// Gives back the memory of what the start alone needed of the program, once the memory that
-    /// the server may have is nearly full: the process is about to be as large as it ever gets.
+    /// Gives back the memory of the program, of which the start alone needed the most, once the
+    /// memory that the server may have is nearly full: the process is about to be as large as it
+    /// ever gets.
     fn give_back_program(&mut self) {
+        if self.has_given_back_program || !self.shared.identity.owns_process {
+            return;
+        }
         let bytes_max = self.shared.settings().memory.max_bytes;
-        let is_nearly_full = bytes_max > 0
-            && self.shared.keyspace().used_memory() >= bytes_max - bytes_max / ROOM_SHARE_LEFT;
-        if self.has_given_back_program || !self.shared.identity.owns_process || !is_nearly_full {
+        let nearly_full = bytes_max - bytes_max / ROOM_SHARE_LEFT;
+        if bytes_max == 0 || self.shared.keyspace().used_memory() < nearly_full {
             return;
         }
         self.has_given_back_program = true;

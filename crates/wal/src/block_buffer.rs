@@ -35,6 +35,11 @@ pub struct BlockBuffer {
 }
 
 impl BlockBuffer {
+    /// Returns the memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| memory.len() as u64)
+    }
+
     /// Returns whether there is room for a frame of `frame_bytes`.
     pub fn has_room_for(frame_bytes: u64) -> bool {
         frame_bytes <= (BUFFER_BYTES - BLOCK_BYTES) as u64

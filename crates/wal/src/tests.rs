@@ -225,7 +225,6 @@ fn a_frame_past_the_cache_that_had_no_room_is_tried_again() {
     assert!(matches!(append(&mut writer, 3, 9_000), Err(WriteError::Full(_))));
     assert!(matches!(writer.append(&[3; 9_000]), Err(WriteError::Full(_))));
     disk.set_faults(Faults { write_bytes_max: Some(4096), ..Faults::default() });
-    // Through the cache, or past it.
     writer.append(&[3; 9_000]).unwrap();
     writer.set_past_cache_bytes_min(None);
     append(&mut writer, 4, 100).unwrap();

@@ -265,6 +265,11 @@ impl Writer {
         }
     }
 
+    /// Returns the memory from which frames are written past the system's cache, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.blocks.memory_bytes()
+    }
+
     /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
     pub fn wants_spare(&self) -> bool {
         // Not for a log that hardly grows.
@@ -433,11 +438,11 @@ impl Writer {
         let frame_bytes = frame_bytes(payload_bytes as usize);
         let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| frame_bytes >= bytes_min);
         let end = self.position + frame_bytes;
-        // In a segment that was no spare the cache has zeroes, which would be written before it.
+        // Elsewhere the cache has zeroes ahead of the frame, which would be written before it.
         let is_prepared = self.is_prepared()
             && end.next_multiple_of(BLOCK_BYTES as u64) <= self.options.segment_bytes;
-        let has_room = BlockBuffer::has_room_for(frame_bytes) && !self.lacks_block_writes;
-        if !is_large || !is_prepared || !has_room {
+        let fits = BlockBuffer::has_room_for(frame_bytes);
+        if !is_large || !is_prepared || !fits || self.lacks_block_writes {
             return Ok(false);
         }
         self.is_dirty = true;

@@ -12,9 +12,9 @@ use crate::layout::{
     SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset, home_bucket, root, table_header,
     tag_of,
 };
+use crate::prefetch::prefetch;
 use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
-use crate::table::prefetch;
 
 use super::{SharedBytes, Target};
 

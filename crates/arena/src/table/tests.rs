@@ -843,23 +843,39 @@ fn full_table_takes_an_entry_where_one_of_its_length_went() {
     assert_eq!(table.compacted_pages(), 0, "its place is taken as it is");
 }
 
+/// The name of an entry of [`one_class`].
+fn class_key(number: u64) -> Vec<u8> {
+    format!("{number:08}").into_bytes()
+}
+
+/// Returns a table of so many entries of one class, numbered from 0 on.
+fn one_class(arena: &Arc<Arena>, count: u64) -> Table {
+    let mut table = table(arena, 0);
+    for number in 0..count {
+        let key = class_key(number);
+        let hash = arena.hasher().hash(&key);
+        table.insert(hash, &key, &value(&[7; 84], None)).expect("there is room");
+    }
+    table
+}
+
+/// Returns entry `number` of [`one_class`], and the slab page that it is on.
+fn class_place(table: &Table, number: u64) -> (EntryId, u64) {
+    let key = class_key(number);
+    let id = table.find(table.arena.hasher().hash(&key), &key).expect("kept");
+    (id, page_of(table.entry(id).reference()))
+}
+
 #[test]
 fn class_has_pages_of_its_own_while_it_fills_some() {
     let arena = arena(1 << 20, 16);
-    let mut table = table(&arena, 0);
-    let key = |number: u64| format!("{number:08}").into_bytes();
-    let mixed = |table: &Table, number| {
-        let id = table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept");
-        Slabs::is_mixed(&table.memory, crate::slab::page_of(table.entry(id).reference()))
-    };
-    for number in 0..4_000 {
-        let hash = arena.hasher().hash(&key(number));
-        table.insert(hash, &key(number), &value(&[7; 84], None)).expect("there is room");
-    }
+    let mut table = one_class(&arena, 4_000);
+    let mixed =
+        |table: &Table, number| Slabs::is_mixed(&table.memory, class_place(table, number).1);
     assert!(mixed(&table, 0), "the first entries have shared pages");
     assert!(!mixed(&table, 3_999), "the last one has a page of its class");
     for number in (0..4_000).filter(|number| number % 20 != 0) {
-        table.remove(table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept"));
+        table.remove(class_place(&table, number).0);
     }
     while table.evacuate() {}
     assert!((0..4_000).step_by(20).all(|number| mixed(&table, number)), "few share pages again");
@@ -870,23 +886,14 @@ fn class_has_pages_of_its_own_while_it_fills_some() {
 #[test]
 fn full_page_of_a_class_that_shares_pages_again_is_emptied() {
     let arena = arena(1 << 20, 16);
-    let mut table = table(&arena, 0);
-    let key = |number: u64| format!("{number:08}").into_bytes();
-    let find = |table: &Table, number| {
-        table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept")
-    };
-    let page =
-        |table: &Table, number| crate::slab::page_of(table.entry(find(table, number)).reference());
-    for number in 0..4_000 {
-        let hash = arena.hasher().hash(&key(number));
-        table.insert(hash, &key(number), &value(&[7; 84], None)).expect("there is room");
-    }
+    let mut table = one_class(&arena, 4_000);
+    let page = |table: &Table, number| class_place(table, number).1;
     let full = page(&table, 3_000);
     let (kept, gone): (Vec<_>, Vec<_>) =
         (0..4_000).partition(|number| page(&table, *number) == full);
     assert!(kept.len() as u64 * 104 > PAGE_BYTES - 2 * 104, "it is full");
     for number in gone {
-        table.remove(find(&table, number));
+        table.remove(class_place(&table, number).0);
     }
     while table.evacuate() {}
     assert!(kept.iter().all(|number| Slabs::is_mixed(&table.memory, page(&table, *number))));

@@ -40,6 +40,8 @@ pub(super) struct Log {
     spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
     /// Until when none is prepared.
     spare_pause_end: Duration,
+    /// The memory of the writer that is counted as memory in use.
+    writer_bytes: u64,
 }
 
 impl LogThread {
@@ -113,6 +115,7 @@ impl Log {
             quiet_looks: 0,
             spare: None,
             spare_pause_end: Duration::ZERO,
+            writer_bytes: 0,
         }
     }
 
@@ -130,6 +133,7 @@ impl Log {
         let bytes_min = passes_cache.then_some(PAST_CACHE_BYTES_MIN);
         self.log.writer_mut().set_past_cache_bytes_min(bytes_min);
         let written = self.write(policy == SyncPolicy::Always || is_wanted, shared);
+        self.count_writer(shared);
         let is_full = matches!(written, Err(WriteError::Full(_)));
         if is_full && is_wanted {
             shared.durability.progress.sync_wanted.store(true, Ordering::SeqCst);
@@ -153,6 +157,15 @@ impl Log {
             shared.service_waker.wake();
         }
         self.patience(policy, record_bytes)
+    }
+
+    /// Counts what memory the writer has taken or given back.
+    fn count_writer(&mut self, shared: &ServerState) {
+        let bytes = self.log.writer().map_or(0, Writer::memory_bytes);
+        if bytes != self.writer_bytes {
+            shared.runtime.recharge(self.writer_bytes, bytes);
+            self.writer_bytes = bytes;
+        }
     }
 
     /// Writes a frame of what there is, and further ones where all of it is wanted; returns how
@@ -233,6 +246,7 @@ impl Log {
         shared.keyspace().admission().set(WriteRefusal::LogFailed, true);
         shared.durability.progress.has_failed.store(true, Ordering::SeqCst);
         self.log.fail();
+        self.count_writer(shared);
         shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
 
@@ -315,6 +329,7 @@ impl Log {
             }
             return Err((self, reason));
         }
+        self.count_writer(shared);
         // While the consumer is there records are kept for it.
         drop(self);
         shared.durability.progress.is_on.store(false, Ordering::SeqCst);

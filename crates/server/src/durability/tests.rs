@@ -211,6 +211,34 @@ fn under_everysec_replies_wait_only_where_the_disk_is_far_behind() {
 }
 
 #[test]
+fn under_everysec_large_frames_pass_the_cache_from_memory_that_counts() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync everysec\nworkers 1");
+    let mut client = server.client();
+    let value = "v".repeat(PROMPT_BYTES as usize / 4);
+    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{value}\r\n", value.len());
+    let mut set = || {
+        ask(&mut client, request.as_bytes(), b"+OK\r\n");
+        let end = server.shared.runtime.backlog().extent().end.0;
+        wait_until(&server, || server.shared.durability.report().written == end);
+    };
+    // The first segment was not prepared, and is left for one that is.
+    while disk.counts().block_writes == 0 {
+        set();
+    }
+    let used = || server.shared.keyspace().used_memory();
+    let with_buffer = used();
+    ask(&mut server.client(), b"CONFIG SET appendfsync no\r\n", b"+OK\r\n");
+    set();
+    let block_writes = disk.counts().block_writes;
+    set();
+    assert_eq!(disk.counts().block_writes, block_writes, "nobody is to wait for the disk");
+    // Beside it the buffers of clients come and go.
+    let others = 64 << 10;
+    assert!(used() + (2 << 20) < with_buffer + others, "{} after {with_buffer}", used());
+}
+
+#[test]
 fn log_is_turned_off_and_on() {
     let name = format!("forebay-toggled-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
