@@ -47,11 +47,8 @@ impl Connection {
         }
     }
 
-    /// Writes `count` requests and sends what the socket takes.
-    ///
-    /// # Errors
-    /// When the connection is broken.
-    pub fn begin(&mut self, writer: &mut Writer, count: usize, begun_ns: u64) -> io::Result<()> {
+    /// Writes a batch of `count` requests, which is to be sent.
+    pub fn begin(&mut self, writer: &mut Writer, count: usize, begun_ns: u64) {
         debug_assert!(self.is_idle(), "one batch at a time");
         self.out.clear();
         self.due.clear();
@@ -62,7 +59,6 @@ impl Connection {
             let due = writer.append(&mut self.position, &mut self.out);
             self.due.push(due);
         }
-        self.send()
     }
 
     pub fn is_idle(&self) -> bool {
@@ -71,6 +67,12 @@ impl Connection {
 
     pub fn begun_ns(&self) -> u64 {
         self.begun_ns
+    }
+
+    /// Returns whether a part of the batch waits for room.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.sent_bytes < self.out.len()
     }
 
     /// Sends what is left of the batch, as far as the socket takes it.
@@ -130,7 +132,7 @@ impl Connection {
     /// When the connection is broken.
     #[inline]
     pub fn arm(&mut self) -> io::Result<bool> {
-        self.stream.arm(self.sent_bytes < self.out.len())
+        self.stream.arm(self.has_unsent())
     }
 
     /// Takes note that a poller has told of it.
