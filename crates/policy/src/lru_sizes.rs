@@ -3,7 +3,7 @@
 //! A larger LRU cache has all keys of a smaller one. So the list is that of the largest, in three
 //! parts: what the smallest has, what the next has beside that, and what only the largest has.
 
-use crate::sampled_keys::{Entry, NONE, SampledKeys};
+use crate::sampled_keys::{Entry, NONE, Position, SampledKeys};
 
 /// How many sizes there are.
 pub(crate) const SIZE_COUNT: usize = 3;
@@ -14,9 +14,9 @@ const HALVES: [u64; SIZE_COUNT] = [1, 2, 4];
 /// The list; its links are in the entries.
 #[derive(Debug)]
 pub(crate) struct LruSizes {
-    newest: u32,
+    newest: Position,
     /// The oldest key of each part.
-    oldest: [u32; SIZE_COUNT],
+    oldest: [Position; SIZE_COUNT],
     /// The bytes of each part.
     bytes: [u64; SIZE_COUNT],
 }
@@ -34,7 +34,7 @@ impl LruSizes {
     }
 
     /// Makes `key` the one that was used last, and lets go what exceeds the sizes.
-    pub fn use_key(&mut self, keys: &mut SampledKeys, key: u32, capacity: u64) {
+    pub fn use_key(&mut self, keys: &mut SampledKeys, key: Position, capacity: u64) {
         self.remove(keys, key);
         if self.newest != NONE {
             keys.at_mut(self.newest).newer = key;
@@ -55,7 +55,7 @@ impl LruSizes {
     }
 
     /// Takes `key` out, if it is there.
-    pub fn remove(&mut self, keys: &mut SampledKeys, key: u32) {
+    pub fn remove(&mut self, keys: &mut SampledKeys, key: Position) {
         let Entry { older, newer, lru_size, bytes, .. } = *keys.at(key);
         let part = usize::from(lru_size);
         if part >= SIZE_COUNT {
@@ -77,7 +77,7 @@ impl LruSizes {
     }
 
     /// Notes that `key`, whose entry still has its old size, takes `bytes` from now on.
-    pub fn resize(&mut self, keys: &SampledKeys, key: u32, bytes: u32) {
+    pub fn resize(&mut self, keys: &SampledKeys, key: Position, bytes: u32) {
         let entry = keys.at(key);
         if let Some(part) = self.bytes.get_mut(usize::from(entry.lru_size)) {
             *part = *part - u64::from(entry.bytes) + u64::from(bytes);
@@ -102,7 +102,7 @@ impl LruSizes {
 }
 
 /// Returns the next newer key of the same part.
-fn newer_in_part(keys: &SampledKeys, key: u32) -> u32 {
+fn newer_in_part(keys: &SampledKeys, key: Position) -> Position {
     let Entry { newer, lru_size, .. } = *keys.at(key);
     if newer != NONE && keys.at(newer).lru_size == lru_size { newer } else { NONE }
 }
@@ -115,7 +115,7 @@ mod tests {
     use crate::mark::Mark;
 
     /// What an LRU cache of `size` bytes has after `uses`: what fits of the keys by last use.
-    fn held(uses: &[u32], size: u64, bytes_of: impl Fn(u32) -> u64) -> Vec<u32> {
+    fn held(uses: &[Position], size: u64, bytes_of: impl Fn(Position) -> u64) -> Vec<Position> {
         let (mut held, mut sum) = (Vec::new(), 0);
         for key in uses.iter().rev() {
             if held.contains(key) {
@@ -136,13 +136,13 @@ mod tests {
     fn check(removes: bool) {
         let (mut keys, mut lru, mut random) =
             (SampledKeys::default(), LruSizes::default(), Prng::new(4));
-        let bytes_of = |key: u32| u64::from(key % 7 + 1);
+        let bytes_of = |key: Position| u64::from(key % 7 + 1);
         for key in 0..100 {
             keys.insert(Entry::new(u64::from(key), bytes_of(key) as u32, Mark::first(0)));
         }
         let mut uses = Vec::new();
         for _ in 0..3000 {
-            let key = random.below(100) as u32;
+            let key = random.below(100) as Position;
             if removes && random.one_in(10) {
                 lru.remove(&mut keys, key);
                 uses.retain(|one| *one != key);
@@ -153,7 +153,7 @@ mod tests {
             for (position, size) in [50, 100, 200].into_iter().enumerate() {
                 let found =
                     (0..100).filter(|key| lru.sizes_with(keys.at(*key)).contains(&position));
-                let found: Vec<u32> = found.collect();
+                let found: Vec<Position> = found.collect();
                 let expected = held(&uses, size, bytes_of);
                 if removes {
                     // A key that was removed leaves room that only later keys fill.

@@ -7,11 +7,15 @@ use base::prng::Prng;
 
 use crate::mark::Mark;
 
+/// The position of an entry: half as long as a hash would need it, since an entry has four.
+pub(crate) type Position = u16;
 /// No entry.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: Position = Position::MAX;
+/// There are so many entries at most.
+pub(crate) const COUNT_MAX: usize = NONE as usize;
 /// What an entry takes, in bytes, with the two heads that there are for each at most.
-pub(crate) const ENTRY_BYTES: u64 = size_of::<Entry>() as u64 + 8;
-const _: () = assert!(ENTRY_BYTES == 40);
+pub(crate) const ENTRY_BYTES: u64 = (size_of::<Entry>() + 2 * size_of::<Position>()) as u64;
+const _: () = assert!(ENTRY_BYTES == 28);
 /// Room is made for a part of the entries at a time, one in so many, so that little of it is empty.
 const GROWTH_SHARE: usize = 8;
 /// How many positions are tried before all are looked at.
@@ -20,14 +24,17 @@ const TRIES_MAX: u32 = 64;
 /// What the shadow caches know of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub hash: u64,
+    /// The lower half of the hash, and of the upper one the bits that say whether a key is
+    /// followed: of the others two keys in 2^32 have the same.
+    hash_low: u32,
+    hash_middle: u16,
+    /// The next entry of the chain.
+    next: Position,
     pub bytes: u32,
     pub mark: Mark,
-    /// The next entry of the chain.
-    next: u32,
     /// The neighbours in the order of use.
-    pub newer: u32,
-    pub older: u32,
+    pub newer: Position,
+    pub older: Position,
     /// A bit for each cache that has the key; [`FREE`] where there is no key.
     pub caches: u8,
     /// The smallest size at which LRU has the key: a position in `lru_sizes.rs`.
@@ -38,6 +45,9 @@ pub(crate) struct Entry {
     pub was_missed: bool,
 }
 
+/// The bits of a hash that an entry keeps.
+const HASH_KEPT: u64 = (1 << 48) - 1;
+
 /// The caches of a free position: more than there are.
 const FREE: u8 = u8::MAX;
 
@@ -45,10 +55,11 @@ impl Entry {
     /// Returns the entry of a key that is in no cache.
     pub fn new(hash: u64, bytes: u32, mark: Mark) -> Entry {
         Entry {
-            hash,
+            hash_low: hash as u32,
+            hash_middle: (hash >> 32) as u16,
+            next: NONE,
             bytes,
             mark,
-            next: NONE,
             newer: NONE,
             older: NONE,
             caches: 0,
@@ -56,6 +67,11 @@ impl Entry {
             is_newcomer: false,
             was_missed: false,
         }
+    }
+
+    /// Returns the hash, without the bits that are not kept.
+    pub fn hash(&self) -> u64 {
+        u64::from(self.hash_low) | u64::from(self.hash_middle) << 32
     }
 
     fn is_free(&self) -> bool {
@@ -68,10 +84,10 @@ impl Entry {
 pub(crate) struct SampledKeys {
     /// Free positions are a list through their `next`.
     entries: Vec<Entry>,
-    first_free: Option<u32>,
+    first_free: Option<Position>,
     len: usize,
     /// The first entry of each chain; a power of two of them.
-    heads: Vec<u32>,
+    heads: Vec<Position>,
 }
 
 impl SampledKeys {
@@ -80,25 +96,28 @@ impl SampledKeys {
         self.len
     }
 
-    pub fn at(&self, key: u32) -> &Entry {
+    pub fn at(&self, key: Position) -> &Entry {
         &self.entries[key as usize]
     }
 
-    pub fn at_mut(&mut self, key: u32) -> &mut Entry {
+    pub fn at_mut(&mut self, key: Position) -> &mut Entry {
         &mut self.entries[key as usize]
     }
 
     /// Returns the position of the key of `hash`.
-    pub fn find(&self, hash: u64) -> Option<u32> {
+    pub fn find(&self, hash: u64) -> Option<Position> {
         let mut key = *self.heads.get(self.head(hash))?;
-        while key != NONE && self.at(key).hash != hash {
+        while key != NONE && self.at(key).hash() != hash & HASH_KEPT {
             key = self.at(key).next;
         }
         (key != NONE).then_some(key)
     }
 
     /// Adds `entry`, whose key is not there, and returns its position.
-    pub fn insert(&mut self, entry: Entry) -> u32 {
+    ///
+    /// # Panics
+    /// When there are [`COUNT_MAX`] already.
+    pub fn insert(&mut self, entry: Entry) -> Position {
         self.len += 1;
         let key = match self.first_free {
             Some(free) => {
@@ -111,8 +130,9 @@ impl SampledKeys {
                 if self.entries.len() == self.entries.capacity() {
                     self.entries.reserve_exact(self.entries.len() / GROWTH_SHARE + 1);
                 }
+                assert!(self.entries.len() < COUNT_MAX, "a position is a number of 16 bits");
                 self.entries.push(entry);
-                (self.entries.len() - 1) as u32
+                (self.entries.len() - 1) as Position
             }
         };
         if self.entries.len() > self.heads.len() {
@@ -124,8 +144,8 @@ impl SampledKeys {
     }
 
     /// Removes the key at this position.
-    pub fn remove(&mut self, key: u32) {
-        let (head, next) = (self.head(self.at(key).hash), self.at(key).next);
+    pub fn remove(&mut self, key: Position) {
+        let (head, next) = (self.head(self.at(key).hash()), self.at(key).next);
         if self.heads[head] == key {
             self.heads[head] = next;
         } else {
@@ -143,33 +163,33 @@ impl SampledKeys {
     }
 
     /// Returns the positions of all keys that there are now.
-    pub fn all(&self) -> Vec<u32> {
-        (0..self.entries.len() as u32).filter(|key| !self.at(*key).is_free()).collect()
+    pub fn all(&self) -> Vec<Position> {
+        (0..self.entries.len() as Position).filter(|key| !self.at(*key).is_free()).collect()
     }
 
     /// Returns a random key.
     ///
     /// # Panics
     /// When there is none.
-    pub fn sample(&self, random: &mut Prng) -> u32 {
+    pub fn sample(&self, random: &mut Prng) -> Position {
         assert!(self.len > 0, "there is a key to draw");
         let count = self.entries.len() as u64;
         for _ in 0..TRIES_MAX {
-            let key = random.below(count) as u32;
+            let key = random.below(count) as Position;
             if !self.at(key).is_free() {
                 return key;
             }
         }
         // Few positions are in use: the first one from a random position on.
-        let start = random.below(count) as u32;
-        let mut positions = (start..count as u32).chain(0..start);
+        let start = random.below(count) as Position;
+        let mut positions = (start..count as Position).chain(0..start);
         positions.find(|key| !self.at(*key).is_free()).expect("a key is there")
     }
 
     /// Returns the memory that it takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let entries = self.entries.capacity() * size_of::<Entry>();
-        (entries + self.heads.capacity() * size_of::<u32>()) as u64
+        (entries + self.heads.capacity() * size_of::<Position>()) as u64
     }
 
     fn rebuild_heads(&mut self) {
@@ -179,8 +199,8 @@ impl SampledKeys {
         }
     }
 
-    fn link(&mut self, key: u32) {
-        let head = self.head(self.at(key).hash);
+    fn link(&mut self, key: Position) {
+        let head = self.head(self.at(key).hash());
         self.at_mut(key).next = self.heads[head];
         self.heads[head] = key;
     }
@@ -216,7 +236,7 @@ mod tests {
             assert_eq!(keys.len(), expected.len());
             if !expected.is_empty() {
                 let drawn = keys.at(keys.sample(random));
-                assert_eq!(expected.get(&drawn.hash), Some(&drawn.bytes));
+                assert_eq!(expected.get(&drawn.hash()), Some(&drawn.bytes));
             }
         }
         assert!(keys.memory_bytes() <= 500 * (ENTRY_BYTES + ENTRY_BYTES / GROWTH_SHARE as u64));
@@ -225,7 +245,7 @@ mod tests {
     #[test]
     fn draws_end_where_nearly_nothing_is_left() {
         let (keys, random) = (&mut SampledKeys::default(), &mut Prng::new(1));
-        let all: Vec<u32> =
+        let all: Vec<Position> =
             (0..5000).map(|hash| keys.insert(Entry::new(hash, 1, Mark::first(0)))).collect();
         all.iter().skip(1).for_each(|key| keys.remove(*key));
         assert_eq!(keys.sample(random), all[0]);

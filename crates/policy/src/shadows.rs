@@ -8,8 +8,8 @@
 //! gives the hits of LRU at all three sizes. They share what they know of the keys: sizes and
 //! marks.
 //!
-//! So few keys are followed that the shadows take about an 80th of the cache's memory at most, or
-//! 80 KiB where that is more, and at most 0.7 MiB. When there are too many the part is halved, and
+//! So few keys are followed that the shadows take about a 160th of the cache's memory at most, or
+//! 60 KiB where that is more, and at most 0.5 MiB. When there are too many the part is halved, and
 //! those that are out of it are forgotten.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use base::prng::Prng;
 
 use crate::lru_sizes::{LruSizes, SIZE_COUNT};
 use crate::mark::{Mark, Tick};
-use crate::sampled_keys::{ENTRY_BYTES, Entry, SampledKeys};
+use crate::sampled_keys::{COUNT_MAX, ENTRY_BYTES, Entry, Position, SampledKeys};
 use crate::shared::sample_mask;
 use crate::value::{Blend, Objective, Value};
 
@@ -33,7 +33,7 @@ const BITS_MAX: u8 = 16;
 /// The part is doubled while fewer keys than this are followed.
 const KEYS_FEW: u64 = 512;
 /// The shadows take at most one in so many bytes of the cache.
-const MEMORY_SHARE: u64 = 80;
+const MEMORY_SHARE: u64 = 160;
 /// They may follow so many keys whatever those take.
 const KEYS_LEAST: u64 = 512;
 /// Keys that are known for each one that the cache would hold: the larger cache has twice as many,
@@ -146,7 +146,7 @@ pub(crate) struct Shadows {
     /// The bytes in each cache.
     bytes: [u64; CACHE_COUNT],
     lru: LruSizes,
-    window: VecDeque<u32>,
+    window: VecDeque<Position>,
     window_bytes: u64,
     sample_bits: u8,
     blend: Blend,
@@ -168,7 +168,7 @@ pub(crate) struct Shadows {
 /// A key that an eviction looks at.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
-    key: u32,
+    key: Position,
     caches: u8,
     /// What its value is for each blend.
     values: [Value; Blend::COUNT],
@@ -209,7 +209,7 @@ impl Shadows {
     /// Returns the memory that it takes beside itself, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let looks = self.looks.iter().map(|look| look.capacity() * size_of::<Drawn>());
-        let own = looks.sum::<usize>() + self.window.capacity() * size_of::<u32>();
+        let own = looks.sum::<usize>() + self.window.capacity() * size_of::<Position>();
         self.keys.memory_bytes() + own as u64
     }
 
@@ -276,15 +276,15 @@ impl Shadows {
     fn forget_others(&mut self) {
         let mask = sample_mask(self.sample_bits);
         for key in self.keys.all() {
-            if self.keys.at(key).hash & mask != 0 {
+            if self.keys.at(key).hash() & mask != 0 {
                 self.forget(key);
             }
         }
     }
 
-    fn add(&mut self, sample: &Sample, setting: Setting) -> u32 {
-        let known_max = (setting.keys >> self.sample_bits).max(16) * KNOWN_PER_KEY;
-        while self.keys.len() as u64 >= known_max {
+    fn add(&mut self, sample: &Sample, setting: Setting) -> Position {
+        let known_max = (setting.keys >> self.sample_bits).max(16).saturating_mul(KNOWN_PER_KEY);
+        while self.keys.len() as u64 >= known_max.min(COUNT_MAX as u64) {
             let key = self.least_known(sample.now);
             self.forget(key);
         }
@@ -296,25 +296,25 @@ impl Shadows {
 
     /// Returns a key that is in as few of the caches as any of some, and of those the one that was
     /// used least.
-    fn least_known(&mut self, now: Tick) -> u32 {
+    fn least_known(&mut self, now: Tick) -> Position {
         let drawn = (0..DRAWS).map(|_| self.keys.sample(&mut self.random));
-        let rank = |key: &u32| {
+        let rank = |key: &Position| {
             let entry = self.keys.at(*key);
             let in_lru = u32::from(!self.lru.sizes_with(entry).is_empty());
             (entry.caches.count_ones() + in_lru, entry.mark.logs(now).0)
         };
         // The generator and the keys are parts of one value.
-        let drawn: Vec<u32> = drawn.collect();
+        let drawn: Vec<Position> = drawn.collect();
         drawn.into_iter().min_by_key(rank).expect("there are keys to draw from")
     }
 
-    fn forget(&mut self, key: u32) {
+    fn forget(&mut self, key: Position) {
         self.remove(key);
         self.keys.remove(key);
     }
 
     /// Takes the key out of all caches.
-    fn remove(&mut self, key: u32) {
+    fn remove(&mut self, key: Position) {
         for cache in 0..CACHE_COUNT {
             self.take_out(key, cache);
         }
@@ -326,7 +326,7 @@ impl Shadows {
         self.keys.at_mut(key).was_missed = false;
     }
 
-    fn take_out(&mut self, key: u32, cache: usize) {
+    fn take_out(&mut self, key: Position, cache: usize) {
         let entry = self.keys.at_mut(key);
         if entry.caches & 1 << cache != 0 {
             entry.caches &= !(1 << cache);
@@ -334,7 +334,7 @@ impl Shadows {
         }
     }
 
-    fn resize(&mut self, key: u32, bytes: u32) {
+    fn resize(&mut self, key: Position, bytes: u32) {
         let before = self.keys.at(key).bytes;
         if before == bytes {
             return;
@@ -351,12 +351,12 @@ impl Shadows {
     }
 
     /// Counts a lookup of the key, and uses it.
-    fn request(&mut self, key: u32, sample: &Sample, setting: Setting) {
+    fn request(&mut self, key: Position, sample: &Sample, setting: Setting) {
         self.count_request(Some(key), setting);
         self.use_key(key, sample, setting);
     }
 
-    fn count_request(&mut self, key: Option<u32>, setting: Setting) {
+    fn count_request(&mut self, key: Option<Position>, setting: Setting) {
         self.epoch_requests += 1;
         if self.epoch_requests > EPOCH_TURNOVERS * (setting.keys >> self.sample_bits).max(64) {
             self.end_epoch(setting);
@@ -374,7 +374,7 @@ impl Shadows {
     }
 
     /// Notes an access, and puts the key in the caches that do not have it.
-    fn use_key(&mut self, key: u32, sample: &Sample, setting: Setting) {
+    fn use_key(&mut self, key: Position, sample: &Sample, setting: Setting) {
         let random = self.random.next();
         let entry = self.keys.at_mut(key);
         entry.mark = entry.mark.used(sample.now, random);
@@ -386,7 +386,7 @@ impl Shadows {
         }
     }
 
-    fn place(&mut self, key: u32, missing: u8, capacity: u64, now: Tick) {
+    fn place(&mut self, key: Position, missing: u8, capacity: u64, now: Tick) {
         let bytes = u64::from(self.keys.at(key).bytes);
         let capacity_of = |cache| match cache {
             HALF => capacity / 2,
@@ -417,7 +417,14 @@ impl Shadows {
     /// Evicts from `cache` until it has no more than `capacity` bytes: the least of the keys of
     /// `first`, and then a few of those of each further look. Where that is not enough the newcomer
     /// goes.
-    fn shrink(&mut self, newcomer: u32, cache: usize, capacity: u64, first: &[Drawn], now: Tick) {
+    fn shrink(
+        &mut self,
+        newcomer: Position,
+        cache: usize,
+        capacity: u64,
+        first: &[Drawn],
+        now: Tick,
+    ) {
         if let Some(victim) = self.least(first, cache) {
             self.take_out(victim, cache);
         }
@@ -441,7 +448,7 @@ impl Shadows {
     }
 
     /// Returns the key of the least value of those that `cache` has.
-    fn least(&self, drawn: &[Drawn], cache: usize) -> Option<u32> {
+    fn least(&self, drawn: &[Drawn], cache: usize) -> Option<Position> {
         let blend = match cache {
             HALF | DOUBLE => usize::from(self.blend.position()),
             _ => cache,
@@ -451,17 +458,17 @@ impl Shadows {
     }
 
     /// Looks at some keys, and at the candidates: `drawn` has them then, and nothing else.
-    fn look(&mut self, candidates: &[u32], now: Tick, drawn: &mut Vec<Drawn>) {
+    fn look(&mut self, candidates: &[Position], now: Tick, drawn: &mut Vec<Drawn>) {
         // All are drawn before the first is valued, as their cache misses do not wait for each
         // other so.
-        let keys: [u32; DRAWS] = std::array::from_fn(|_| self.keys.sample(&mut self.random));
+        let keys: [Position; DRAWS] = std::array::from_fn(|_| self.keys.sample(&mut self.random));
         let old = keys.iter().filter(|key| !self.keys.at(**key).is_newcomer);
         drawn.clear();
         drawn.reserve_exact(DRAWS + candidates.len());
         drawn.extend(old.chain(candidates).map(|key| self.drawn(*key, now)));
     }
 
-    fn drawn(&self, key: u32, now: Tick) -> Drawn {
+    fn drawn(&self, key: Position, now: Tick) -> Drawn {
         let Entry { mark, bytes, caches, .. } = *self.keys.at(key);
         let values = Value::of_blends(mark, u64::from(bytes), now, self.objective);
         Drawn { key, caches, values }
@@ -469,7 +476,7 @@ impl Shadows {
 
     /// Adds the key to the window, and returns those that leave it: at once the key itself, if it
     /// is larger than the window.
-    fn let_in(&mut self, key: u32, capacity: u64) -> Vec<u32> {
+    fn let_in(&mut self, key: Position, capacity: u64) -> Vec<Position> {
         if !std::mem::replace(&mut self.keys.at_mut(key).is_newcomer, true) {
             self.window_bytes += u64::from(self.keys.at(key).bytes);
             self.window.push_back(key);

@@ -16,6 +16,8 @@ use crate::mark::{Mark, Tick};
 const SHARE: u64 = 100;
 /// At most one in so many keys of the shard is in the window, however small they are.
 const KEYS_SHARE: u64 = 16;
+/// Room is made for a part of the keys at a time, one in so many, so that little of it is empty.
+const GROWTH_SHARE: usize = 8;
 
 /// A key as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,9 @@ impl Window {
     /// Adds a key to a shard that has so many keys and bytes. What has waited for so long that the
     /// window is twice too large leaves.
     pub fn push(&mut self, newcomer: Newcomer, shard_keys: u64, shard_bytes: u64) {
+        if self.newcomers.len() == self.newcomers.capacity() {
+            self.newcomers.reserve_exact(self.newcomers.len() / GROWTH_SHARE + 1);
+        }
         self.newcomers.push_back(newcomer);
         self.oldest.get_or_insert(newcomer.mark.stamp());
         self.bytes += newcomer.bytes();
@@ -91,8 +96,9 @@ impl Window {
         let newcomer = self.newcomers.pop_front()?;
         self.oldest = self.newcomers.front().map(|oldest| oldest.mark.stamp());
         self.bytes -= newcomer.bytes();
-        if self.newcomers.len() * 4 < self.newcomers.capacity() {
-            self.newcomers.shrink_to(self.newcomers.len() * 2);
+        let len = self.newcomers.len();
+        if len * 2 < self.newcomers.capacity() {
+            self.newcomers.shrink_to(len + len / GROWTH_SHARE + 1);
         }
         Some(newcomer)
     }
