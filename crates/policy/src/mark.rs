@@ -92,13 +92,28 @@ impl Mark {
     /// that a table tells what it grows to.
     #[inline]
     pub fn used(self, now: Tick, random: u64) -> Mark {
-        let age = u64::from(self.age(now));
         // The upper half rounds what has gone, by bits that hardly matter for the slow growth.
-        let slow_steps = (age + (random >> 32) % TICKS_PER_SLOW_STEP) / TICKS_PER_SLOW_STEP;
-        let fast_steps = (age + (random >> 41) % TICKS_PER_FAST_STEP) / TICKS_PER_FAST_STEP;
+        let (slow_steps, fast_steps) = self.steps_lost(now, random);
         let slow = grown(self.0 as u8, slow_steps, (random >> 40) as u32);
         let fast = grown((self.0 >> 8) as u8, fast_steps, random as u32 >> 8);
         Mark(slow | fast << 8 | u32::from(now) << 16)
+    }
+
+    /// Returns the mark of the same accesses with the stamp `now`.
+    pub(crate) fn dated(self, now: Tick, random: u64) -> Mark {
+        let (slow_steps, fast_steps) = self.steps_lost(now, random);
+        let left = |counter: u8, steps: u64| u64::from(counter).saturating_sub(steps) as u8;
+        let (slow, fast) = self.counters();
+        Mark::new(left(slow, slow_steps), left(fast, fast_steps), now)
+    }
+
+    /// Returns how many steps the counters have lost at `now`, slow and fast, rounded at random.
+    #[inline(always)]
+    fn steps_lost(self, now: Tick, random: u64) -> (u64, u64) {
+        let age = u64::from(self.age(now));
+        let slow_steps = (age + (random >> 32) % TICKS_PER_SLOW_STEP) / TICKS_PER_SLOW_STEP;
+        let fast_steps = (age + (random >> 41) % TICKS_PER_FAST_STEP) / TICKS_PER_FAST_STEP;
+        (slow_steps, fast_steps)
     }
 
     /// Returns the slow counter as it is at `now`: the logarithm of how often the key was used, in

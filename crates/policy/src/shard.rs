@@ -23,7 +23,7 @@ const TIMES_MAX: u32 = 64;
 /// Ghosts for each key of the shard at most.
 const GHOSTS_PER_KEY: u64 = 4;
 /// What ghosts take at most: one in so many of the bytes of the shard's keys.
-const GHOSTS_MEMORY_SHARE: u64 = 64;
+const GHOSTS_MEMORY_SHARE: u64 = 72;
 
 /// What each access reads and writes: one line of the cache.
 #[derive(Debug)]
@@ -340,7 +340,8 @@ impl ShardPolicy {
 
     fn forget(&mut self, hash: u64, bytes: u64, mark: Mark) {
         self.change_size(-1, -(bytes as i64));
-        self.ghosts.remember(hash, mark, self.now());
+        let random = self.draw();
+        self.ghosts.remember(hash, mark, self.now(), random);
     }
 
     fn change_size(&mut self, keys: i64, bytes: i64) {
