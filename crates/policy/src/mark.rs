@@ -41,6 +41,13 @@ const GROWTH_BITS: u32 = 13;
 const _: () = assert!(STEP << 8 == 1 << GROWTH_BITS);
 const _: () = assert!(TICKS_PER_SLOW_STEP == 1 << 9 && TICKS_PER_FAST_STEP == 1 << 3);
 
+/// A key whose fast counter tells of so many accesses, 2^5 in about a turnover, is used so often
+/// that one access of [`FREQUENT_SHARE`] tells enough of it.
+const FREQUENT: u8 = 5 * 8 + 1;
+/// One in so many accesses of such a key counts, for so many.
+pub(crate) const FREQUENT_SHARE: u32 = 1 << FREQUENT_SHARE_BITS;
+const FREQUENT_SHARE_BITS: u32 = 3;
+
 /// When and how often a key was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u32);
@@ -97,6 +104,25 @@ impl Mark {
         let slow = grown(self.0 as u8, slow_steps, (random >> 40) as u32);
         let fast = grown((self.0 >> 8) as u8, fast_steps, random as u32 >> 8);
         Mark(slow | fast << 8 | u32::from(now) << 16)
+    }
+
+    /// Returns whether the key is used so often that a part of its accesses tells enough.
+    #[inline]
+    pub(crate) fn is_frequent(self) -> bool {
+        (self.0 >> 8) as u8 >= FREQUENT
+    }
+
+    /// Returns the mark after [`FREQUENT_SHARE`] more accesses, at `now`; `random` as of
+    /// [`Mark::used`].
+    pub(crate) fn used_often(self, now: Tick, random: u64) -> Mark {
+        // The sum of a number and 2^n is 2^n times the sum of what is smaller by n octaves and 1.
+        const STEPS: u8 = 8 * FREQUENT_SHARE_BITS as u8;
+        let (slow_steps, fast_steps) = self.steps_lost(now, random);
+        let (slow, fast) = self.counters();
+        let less = u64::from(STEPS);
+        let slow = grown(slow, slow_steps + less, (random >> 40) as u32) as u8;
+        let fast = grown(fast, fast_steps + less, random as u32 >> 8) as u8;
+        Mark::new(slow.saturating_add(STEPS), fast.saturating_add(STEPS), now)
     }
 
     /// Returns the mark of the same accesses with the stamp `now`.
@@ -228,6 +254,22 @@ mod tests {
                     "{counter} {age}: {mean}, {expected}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn several_accesses_at_once_are_right_on_average() {
+        let random = &mut Prng::new(6);
+        for (counter, age) in [(41, 0), (60, 4), (90, 20), (255, 0)] {
+            let (mark, now) = (Mark::new(counter, counter, 65_400), 65_400_u16.wrapping_add(age));
+            const RUNS: u32 = 20_000;
+            let sum: f64 = (0..RUNS)
+                .map(|_| octaves(mark.used_often(now, random.next()).logs(now).1).exp2())
+                .sum();
+            let full = octaves(Mark::new(255, 255, now).logs(now).1).exp2();
+            let expected = octaves(mark.logs(now).1).exp2() + f64::from(FREQUENT_SHARE);
+            let ratio = sum / f64::from(RUNS) / expected.min(full);
+            assert!((ratio - 1.0).abs() < 0.02, "{counter} {age}: {ratio}");
         }
     }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::ghosts::{BYTES_PER_GHOST, GhostBucket, Ghosts};
-use crate::mark::{Mark, Tick};
+use crate::mark::{FREQUENT_SHARE, Mark, Tick};
 use crate::scatter::Scatter;
 use crate::shadows::{Event, Sample};
-use crate::shared::{Happened, Known, Shared};
+use crate::shared::{Happened, Known, Passed, Shared};
 use crate::value::{Cost, Value};
 use crate::window::{Newcomer, Window};
 
@@ -30,7 +30,9 @@ const GHOSTS_MEMORY_SHARE: u64 = 72;
 #[repr(align(64))]
 struct Accesses {
     known: Known,
-    happened: Happened,
+    passed: Passed,
+    /// After how many accesses of frequent keys one counts.
+    frequent_left: u32,
     scatter: Scatter,
     /// The state of the generator that counters are rounded with.
     random: u64,
@@ -43,6 +45,7 @@ const _: () = assert!(size_of::<Accesses>() == 64);
 pub struct ShardPolicy {
     accesses: Accesses,
     shared: Arc<Shared>,
+    happened: Happened,
     /// Misses that no insertion has followed: one after a miss is no access of its own.
     misses: u32,
     keys: u64,
@@ -65,13 +68,15 @@ impl ShardPolicy {
     /// Returns the policy of a shard without keys. `seed` is a random number.
     pub fn new(shared: Arc<Shared>, seed: u64) -> ShardPolicy {
         let accesses = Accesses {
-            known: shared.settle(Happened::default()),
-            happened: Happened::default(),
+            known: shared.settle(Passed::default(), Happened::default()),
+            passed: Passed::default(),
+            frequent_left: FREQUENT_SHARE,
             scatter: shared.scatter(),
             random: seed,
         };
         ShardPolicy {
             accesses,
+            happened: Happened::default(),
             misses: 0,
             keys: 0,
             bytes: 0,
@@ -91,21 +96,20 @@ impl ShardPolicy {
     /// has to learn of it, as of nearly all hits; else does nothing and returns `None`.
     #[inline(always)]
     pub fn plain_hit(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
-        let Accesses { known, happened, scatter, .. } = &self.accesses;
-        let is_due = happened.accesses + 1 >= known.settle_accesses;
+        let Accesses { known, passed, scatter, .. } = &self.accesses;
+        let is_due = passed.accesses + 1 >= known.settle_accesses;
         if is_due | known.follows(scatter.of(hash)) {
             return None;
         }
-        self.accesses.happened.accesses += 1;
-        let random = self.draw();
-        Some(mark.used(self.now(), random))
+        self.accesses.passed.accesses += 1;
+        Some(self.used(mark))
     }
 
     /// As [`ShardPolicy::plain_hit`], of [`ShardPolicy::overwrite`].
     #[inline(always)]
     pub fn plain_overwrite(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
         let mark = self.plain_hit(hash, mark)?;
-        self.accesses.happened.writes += 1;
+        self.accesses.passed.writes += 1;
         Some(mark)
     }
 
@@ -119,15 +123,14 @@ impl ShardPolicy {
         }
         let mut mark = mark;
         for _ in 0..times.min(TIMES_MAX) {
-            let random = self.draw();
-            mark = mark.used(self.now(), random);
+            mark = self.used(mark);
         }
         mark
     }
 
     /// Notes a lookup that did not find the key of `hash`.
     pub fn miss(&mut self, hash: u64) {
-        self.accesses.happened.misses += 1;
+        self.happened.misses += 1;
         self.misses = (self.misses + 1).min(MISSES_MAX);
         self.pass(1);
         let hash = self.accesses.scatter.of(hash);
@@ -148,7 +151,7 @@ impl ShardPolicy {
         let (known_by, hash) = (hash, self.accesses.scatter.of(hash));
         let (now, random) = (self.now(), self.draw());
         let known = self.ghosts.take(hash, now, random);
-        self.accesses.happened.ghost_hits += u32::from(known.is_some());
+        self.happened.ghost_hits += u32::from(known.is_some());
         let mark = known.unwrap_or(Mark::first(now));
         self.window.push(Newcomer::new(known_by, bytes, mark), self.keys, self.bytes);
         self.ghosts.fit(self.ghost_count());
@@ -173,8 +176,7 @@ impl ShardPolicy {
         if self.accesses.known.follows(hash) {
             self.sample(hash, bytes(), Event::Write);
         }
-        let random = self.draw();
-        mark.used(self.now(), random)
+        self.used(mark)
     }
 
     /// Notes that the key of `hash`, which took `bytes`, was evicted as its value was the least.
@@ -293,23 +295,47 @@ impl ShardPolicy {
     /// Lets time pass by so many accesses.
     #[inline]
     fn pass(&mut self, accesses: u32) {
-        let Accesses { known, happened, .. } = &mut self.accesses;
-        happened.accesses += accesses;
-        if happened.accesses >= known.settle_accesses {
+        let Accesses { known, passed, .. } = &mut self.accesses;
+        passed.accesses += accesses;
+        if passed.accesses >= known.settle_accesses {
             self.settle();
         }
     }
 
     /// Lets time pass by an access that is no lookup.
     fn pass_writing(&mut self) {
-        self.accesses.happened.writes += 1;
+        self.accesses.passed.writes += 1;
         self.pass(1);
     }
 
     #[cold]
     fn settle(&mut self) {
-        let happened = std::mem::take(&mut self.accesses.happened);
-        self.accesses.known = self.shared.settle(happened);
+        let passed = std::mem::take(&mut self.accesses.passed);
+        let happened = std::mem::take(&mut self.happened);
+        self.accesses.known = self.shared.settle(passed, happened);
+    }
+
+    /// Returns `mark` after one more access. That of a frequent key hardly ever changes, so that a
+    /// hit of it neither computes nor writes: most hits of a cache are of such keys.
+    #[inline(always)]
+    fn used(&mut self, mark: Mark) -> Mark {
+        if mark.is_frequent() {
+            self.accesses.frequent_left -= 1;
+            return if self.accesses.frequent_left > 0 { mark } else { self.used_often(mark) };
+        }
+        let random = self.draw();
+        mark.used(self.now(), random)
+    }
+
+    /// Returns `mark` after as many accesses as pass between two that count on average. How many
+    /// pass until the next one is random, as the accesses of several keys may alternate.
+    #[inline(never)]
+    fn used_often(&mut self, mark: Mark) -> Mark {
+        // The mean of 1 to 2n - 1 is n.
+        let range = u64::from(2 * FREQUENT_SHARE - 1);
+        self.accesses.frequent_left = 1 + (((self.draw() >> 32) * range) >> 32) as u32;
+        let random = self.draw();
+        mark.used_often(self.now(), random)
     }
 
     #[inline]
@@ -347,8 +373,8 @@ impl ShardPolicy {
     fn change_size(&mut self, keys: i64, bytes: i64) {
         self.keys = self.keys.saturating_add_signed(keys);
         self.bytes = self.bytes.saturating_add_signed(bytes);
-        self.accesses.happened.keys += keys;
-        self.accesses.happened.bytes += bytes;
+        self.happened.keys += keys;
+        self.happened.bytes += bytes;
     }
 
     fn ghost_count(&self) -> u64 {
@@ -369,6 +395,33 @@ mod tests {
         let mut policy = ShardPolicy::new(Arc::new(shared), 9);
         policy.adopt(100_000, 10_000_000);
         policy
+    }
+
+    #[test]
+    fn frequent_keys_that_alternate_count_as_often_as_they_are_used() {
+        const KEYS: usize = 1000;
+        const ROUNDS: u32 = 1000;
+        let mut policy = policy();
+        let mut marks = [Mark::new(81, 81, policy.now()); KEYS];
+        let (mut kept, mut sums) = (0, vec![0.0; KEYS]);
+        for round in 0..ROUNDS {
+            for (key, mark) in marks.iter_mut().enumerate() {
+                let next = policy.hit(base::prng::mix(key as u64), 100, *mark);
+                kept += u32::from(next == *mark);
+                *mark = next;
+                if round >= ROUNDS / 2 {
+                    let octaves = f64::from(mark.logs(policy.now()).1) / 256.0;
+                    sums[key] += octaves.exp2() / f64::from(ROUNDS / 2);
+                }
+            }
+        }
+        assert!(kept > ROUNDS * KEYS as u32 * 3 / 4, "most hits change nothing: {kept}");
+        // Each key is used 100 times in a turnover of 100,000 accesses, which is the sum of as many
+        // that are halved once in a turnover.
+        let expected = 100.0 / 2_f64.ln();
+        let mean = sums.iter().sum::<f64>() / KEYS as f64;
+        assert!((mean / expected - 1.0).abs() < 0.1, "{mean}, not {expected}");
+        assert!(sums.iter().all(|sum| (0.5..2.0).contains(&(sum / expected))), "{sums:?}");
     }
 
     #[test]

@@ -57,16 +57,20 @@ pub struct Shared {
     shadows: Mutex<Shadows>,
 }
 
-/// What has happened to a shard since it told last.
+/// The accesses of a shard since it told last: what makes time pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passed {
+    /// Lookups and writes.
+    pub accesses: u32,
+    /// Those of them that are no lookups.
+    pub writes: u32,
+}
+
+/// What else has happened to a shard since it told last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Happened {
-    /// Lookups and writes: what makes time pass. Those that are neither of the next two are
-    /// lookups that found their key.
-    pub accesses: u32,
     /// Lookups that did not find their key.
     pub misses: u32,
-    /// Accesses that are no lookups.
-    pub writes: u32,
     /// Keys that came back and had a ghost.
     pub ghost_hits: u32,
     pub keys: i64,
@@ -178,8 +182,8 @@ impl Shared {
     }
 
     /// Adds what happened to a shard, and returns what it has to know.
-    pub(crate) fn settle(&self, happened: Happened) -> Known {
-        let lookups = happened.accesses - happened.writes;
+    pub(crate) fn settle(&self, passed: Passed, happened: Happened) -> Known {
+        let lookups = passed.accesses - passed.writes;
         add(&self.lookups, u64::from(lookups));
         add(&self.hits, u64::from(lookups - happened.misses));
         add(&self.ghost_hits, u64::from(happened.ghost_hits));
@@ -188,8 +192,8 @@ impl Shared {
         add(&self.bytes, happened.bytes as u64);
         let turnover = self.keys_when_full();
         let step = (u64::from(TICKS_PER_TURNOVER) << 32) / turnover;
-        let passed = step * u64::from(happened.accesses);
-        let clock = self.clock.fetch_add(passed, Ordering::Relaxed).wrapping_add(passed);
+        let ticks = step * u64::from(passed.accesses);
+        let clock = self.clock.fetch_add(ticks, Ordering::Relaxed).wrapping_add(ticks);
         let tick_accesses = turnover / u64::from(TICKS_PER_TURNOVER);
         let settle_min = SETTLE_ACCESSES_MIN.min(tick_accesses.max(1));
         let settle_accesses = tick_accesses / self.shard_count / SETTLES_PER_TICK;
