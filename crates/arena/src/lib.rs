@@ -22,6 +22,7 @@ pub mod atomic_copy;
 pub mod atomic_word;
 mod bucket;
 mod extent;
+mod holes;
 mod index_pool;
 pub mod layout;
 mod mapped_range;

@@ -1,25 +1,28 @@
 //! Mixed pages: items of every class side by side, in the pages of one table.
 //!
 //! A page for each class would cost a table with few entries 16 KiB for each class. Here items
-//! follow each other, each as long as its class; a removed item leaves its place dead until the
-//! page is compacted, which moves the items after it up. The first page of a table is committed
-//! (first written) 4 KiB at a time. A class moves on to pages of its own once it fills several
-//! (`slab.rs`).
+//! follow each other, each as long as its class; a removed item leaves a hole, which a new one
+//! takes that fits. A new item goes to the fullest page in which it fits, so that pages are nearly
+//! full and their holes small. Where its room is scattered over the page the items between some of
+//! its holes move together first. The first page of a table is committed (first written) 4 KiB at a
+//! time. A class moves on to pages of its own once it fills several (`slab.rs`).
 //!
 //! Page header (first line of the page; only the writer reads it):
 //! ```text
 //! word 0: MIXED u8 | list u8 | used u16 | dead u16 | items in use u16    used, dead: units of 8 B
 //! word 1: previous page u32 | next page u32
 //! word 2: owner, and in bits 32..40 how many quarters may be written
+//! words 3..8: holes (`holes.rs`)
 //! ```
-//! `used` counts the units up to the end of the last item. A dead item has `TYPE_FREE` in its type
-//! nibble and its units in bits 16..32 of its first word, a live one tells its class by its
+//! `used` counts the units up to the end of the last item. A hole has `TYPE_FREE` in its type
+//! nibble and its units in bits 16..32 of its first word, a live item tells its class by its
 //! lengths, so that a walk from the first item on finds each.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::arena::Arena;
+use crate::holes::{Hole, Holes, cheapest_run};
 use crate::layout::{LINE_BYTES, TYPE_FREE};
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use crate::page_list::{self, BY_ROOM};
@@ -31,17 +34,26 @@ use crate::slab::page_of;
 pub(crate) const MIXED: u8 = u8::MAX;
 
 const UNIT_BYTES: u64 = 8;
-/// Pages are listed by their room, dead items included, in steps of 1 KiB.
-const ROOM_STEP_UNITS: u64 = 1024 / UNIT_BYTES;
-const ROOM_LISTS: usize = (ITEM_ROOM / UNIT_BYTES / ROOM_STEP_UNITS) as usize + 1;
+/// Pages are listed by their room, holes included: up to how many units in steps of how many.
+/// Where little is left, fine steps tell the page that an item fills.
+const ROOM_STEPS: [(u64, u64); 4] =
+    [(16, 1), (128, 4), (512, 16), (ITEM_ROOM / UNIT_BYTES + 1, 128)];
+const ROOM_LISTS: usize = list_of_room(ITEM_ROOM / UNIT_BYTES) + 1;
 /// The list of pages that give no items: they are being emptied.
 const LIST_ASIDE: usize = ROOM_LISTS;
+const _: () = assert!(ROOM_LISTS < u128::BITS as usize, "a word has a bit for each list");
+/// How many pages a search for a place looks at; so many of them in the list in which some have
+/// too little room.
+const LOOKED_AT_MAX: usize = 8;
+const LOOKED_AT_FIRST_MAX: usize = 4;
 /// A page is compacted for this much room, though memory could be had: a quarter of it, so that at
 /// most three bytes move for one that is gained. Where there is no memory, for any room that does.
 const COMPACTED_UNITS_MIN: u64 = QUARTER_BYTES / UNIT_BYTES;
 /// Compaction moves at most so many entries for each byte that it gains: one that gets room for a
 /// small entry moves some sixty, not the thousand that a page may hold.
 const MOVES_PER_BYTE_MAX: u64 = 4;
+/// The fewest units that an item has.
+const ITEM_UNITS_MIN: u64 = 2;
 /// Room is made for so many bytes at least, so that not each insertion compacts a page.
 const NEED_BYTES_MIN: u64 = 2048;
 /// A page is emptied when the others have room for more than all of its items, as some of that is
@@ -60,23 +72,21 @@ pub(crate) struct Terms {
 }
 
 /// Where an item is to be had.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// Here: its content is undefined.
     At(u64),
-    /// On this page, once it is compacted.
-    OnCompacted(u64),
+    /// Among these items of a page, once they are compacted.
+    OnCompacted(Range<u64>),
 }
 
 /// The mixed pages of one table.
 pub(crate) struct MixedPages {
     heads: [u32; ROOM_LISTS + 1],
-    /// The page that new items are put on; 0: none.
-    open: u64,
+    /// A bit for each list that has pages.
+    listed: u128,
     /// A page of which not all quarters are in use, the next to be extended; 0: none.
     partial: u64,
-    /// The dead item that was the last to go, for the next of its length; 0: none.
-    spare: u64,
     pages: u64,
     quarters: u64,
     live_units: u64,
@@ -118,9 +128,8 @@ impl MixedPages {
     pub const fn new() -> MixedPages {
         MixedPages {
             heads: [0; ROOM_LISTS + 1],
-            open: 0,
+            listed: 0,
             partial: 0,
-            spare: 0,
             pages: 0,
             quarters: 0,
             live_units: 0,
@@ -150,71 +159,86 @@ impl MixedPages {
     ) -> Result<Place, NeedRoom> {
         let memory = &*arena.memory;
         let units = bytes / UNIT_BYTES;
-        if let Some(item) = self.take_spare(memory, units) {
-            return Ok(Place::At(item));
+        let mut fullest = None;
+        for page in self.pages_with_room(memory, units) {
+            let state = State::load(memory, page);
+            if let Some(item) = self.take_on(memory, page, state, units) {
+                return Ok(Place::At(item));
+            }
+            fullest = fullest.or_else(|| compactable(memory, page, state, units, terms));
         }
-        if self.open != 0 && room_at_end(memory, State::load(memory, self.open), self.open) >= units
-        {
-            return Ok(Place::At(self.push(memory, self.open, bytes)));
+        if let Some(run) = self.run_with_much_room(memory, units, terms) {
+            return Ok(Place::OnCompacted(run));
         }
-        if let Some(page) = self.page_with(memory, units.max(COMPACTED_UNITS_MIN), units, terms) {
-            return Ok(self.place_on(memory, page, bytes));
-        }
-        let need = NeedRoom { bytes: bytes.max(NEED_BYTES_MIN), region: Region::Slab };
         let grown =
             if terms.may_grow { self.grow(arena, owner, bytes, terms.policy) } else { None };
-        match grown.or_else(|| self.page_with(memory, units, units, terms)) {
-            Some(page) => Ok(self.place_on(memory, page, bytes)),
-            None => Err(need),
+        if let Some(page) = grown {
+            let item = self.take_on(memory, page, State::load(memory, page), units);
+            return Ok(Place::At(item.expect("the end of the page has room")));
         }
+        let need = NeedRoom { bytes: bytes.max(NEED_BYTES_MIN), region: Region::Slab };
+        fullest.map(Place::OnCompacted).ok_or(need)
     }
 
-    /// Puts an item of `bytes` at the end of `page`, where there is room; returns it.
-    pub fn push(&mut self, memory: &MappedRange, page: u64, bytes: u64) -> u64 {
-        let units = bytes / UNIT_BYTES;
+    /// Returns an item of `bytes` in `run`, of which [`MixedPages::allocate`] said that it had to
+    /// be compacted: now its live items stand one behind the other up to `live_end`.
+    pub fn allocate_in(
+        &mut self,
+        memory: &MappedRange,
+        run: Range<u64>,
+        live_end: u64,
+        bytes: u64,
+    ) -> u64 {
+        let page = page_of(run.start);
         let mut state = State::load(memory, page);
-        assert!(units <= room_at_end(memory, state, page), "the end of the page has room");
-        let item = page + LINE_BYTES + u64::from(state.used) * UNIT_BYTES;
-        state.used += units as u16;
-        state.in_use += 1;
-        self.live_units += units;
-        self.open = page;
-        self.store(memory, page, state);
-        item
+        let units_at = |offset: u64| ((offset - page - LINE_BYTES) / UNIT_BYTES) as u16;
+        let (start, end) = (units_at(run.start), units_at(run.end));
+        let hole = Hole { start: units_at(live_end), units: end - units_at(live_end) };
+        let mut holes = Holes::load(memory, page);
+        holes.take_between(start, end);
+        if end == state.used {
+            state.used = hole.start;
+            state.dead -= hole.units;
+        } else {
+            let whole = holes.add(hole);
+            note_hole(memory, page, whole);
+        }
+        holes.store(memory, page);
+        let item = self.take_on(memory, page, state, bytes / UNIT_BYTES);
+        item.expect("compaction has made room")
     }
 
     /// Takes back an item of `bytes`. Where its page holds nothing any more and is none of these
     /// now, returns how many quarters of it were in use.
     pub fn free(&mut self, memory: &MappedRange, page: u64, item: u64, bytes: u64) -> Option<u8> {
-        let units = bytes / UNIT_BYTES;
+        let units = (bytes / UNIT_BYTES) as u16;
         let mut state = State::load(memory, page);
-        memory.word(item).store(TYPE_FREE | units << 16, Ordering::Relaxed);
-        self.live_units -= units;
+        self.live_units -= u64::from(units);
         state.in_use -= 1;
         if state.in_use == 0 {
             self.remove(memory, page, state);
             return Some(quarters_of(memory, page));
         }
-        let end = (item + bytes - page - LINE_BYTES) / UNIT_BYTES;
-        if end == u64::from(state.used) {
-            state.used -= units as u16;
+        let hole = Hole { start: ((item - page - LINE_BYTES) / UNIT_BYTES) as u16, units };
+        if hole.end() == state.used {
+            state.used = hole.start;
+            if state.dead > 0 {
+                let mut holes = Holes::load(memory, page);
+                if let Some(before) = holes.take_before(hole.start) {
+                    state.used = before.start;
+                    state.dead -= before.units;
+                    holes.store(memory, page);
+                }
+            }
         } else {
-            state.dead += units as u16;
-            self.spare = if usize::from(state.list) == LIST_ASIDE { 0 } else { item };
+            state.dead += units;
+            let mut holes = Holes::load(memory, page);
+            let whole = holes.add(hole);
+            note_hole(memory, page, whole);
+            holes.store(memory, page);
         }
         self.store(memory, page, state);
         None
-    }
-
-    /// Notes that the live items of `page`, which have `live_bytes`, now stand one behind the other
-    /// from its start.
-    pub fn compacted(&mut self, memory: &MappedRange, page: u64, live_bytes: u64) {
-        self.forget_spare_of(page);
-        let mut state = State::load(memory, page);
-        assert_eq!(live_bytes / UNIT_BYTES, u64::from(state.used - state.dead), "all were met");
-        state.used -= state.dead;
-        state.dead = 0;
-        self.store(memory, page, state);
     }
 
     /// Returns the live items of `page`, in their order.
@@ -262,17 +286,14 @@ impl MixedPages {
         {
             return None;
         }
-        let head = *self.heads[..ROOM_LISTS].iter().rev().find(|&&head| head != 0)?;
+        let most = self.listed_from(0).checked_ilog2()? as usize;
+        let head = self.heads[most];
         let room = |&page: &u64| room_of(memory, State::load(memory, page), page);
         page_list::first_pages::<BY_ROOM>(memory, head).max_by_key(room)
     }
 
     /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
     pub fn set_aside(&mut self, memory: &MappedRange, page: u64) {
-        if self.open == page {
-            self.open = 0;
-        }
-        self.forget_spare_of(page);
         self.relist(memory, page, State::load(memory, page), LIST_ASIDE);
     }
 
@@ -300,28 +321,71 @@ impl MixedPages {
         self.quarters * QUARTER_BYTES - self.pages * LINE_BYTES
     }
 
-    /// Puts an item of `bytes` on `page`, or says that it has to be compacted first.
-    fn place_on(&mut self, memory: &MappedRange, page: u64, bytes: u64) -> Place {
-        let fits = room_at_end(memory, State::load(memory, page), page) >= bytes / UNIT_BYTES;
-        match fits {
-            true => Place::At(self.push(memory, page, bytes)),
-            false => Place::OnCompacted(page),
-        }
+    /// Takes an item of `units` on `page`, whose state `state` is: the tightest hole that it fits,
+    /// or the end. `None` where no room in one piece has so many.
+    fn take_on(
+        &mut self,
+        memory: &MappedRange,
+        page: u64,
+        mut state: State,
+        units: u64,
+    ) -> Option<u64> {
+        let start = match take_hole(memory, page, state, units) {
+            Some(start) => {
+                state.dead -= units as u16;
+                start
+            }
+            None if room_at_end(memory, state, page) >= units => {
+                let start = state.used;
+                state.used += units as u16;
+                start
+            }
+            None => return None,
+        };
+        state.in_use += 1;
+        self.live_units += units;
+        self.store(memory, page, state);
+        Some(page + LINE_BYTES + u64::from(start) * UNIT_BYTES)
     }
 
-    /// Returns a page with room for `room` units, one of those with the most, which has them at
-    /// its end for an item of `units`, or may be compacted.
-    fn page_with(&self, memory: &MappedRange, room: u64, units: u64, terms: Terms) -> Option<u64> {
-        let lowest = (room / ROOM_STEP_UNITS) as usize;
-        let serves = |page: &u64| {
-            let state = State::load(memory, *page);
-            let (in_use, found) = (u64::from(state.in_use), room_of(memory, state, *page));
-            let gained = found * UNIT_BYTES * MOVES_PER_BYTE_MAX;
-            let is_movable = in_use <= terms.moves_max.min(gained);
-            found >= room && (is_movable || room_at_end(memory, state, *page) >= units)
-        };
-        let lists = self.heads[lowest..ROOM_LISTS].iter().rev();
-        lists.copied().find_map(|head| page_list::first_pages::<BY_ROOM>(memory, head).find(serves))
+    /// Returns pages with room for `units`, the fullest first: as many as a search looks at. Some
+    /// of the first may have a little less.
+    fn pages_with_room(&self, memory: &MappedRange, units: u64) -> PagesLookedAt {
+        let lowest = list_of_room(units);
+        let mut pages = PagesLookedAt { pages: [0; LOOKED_AT_MAX], next: 0, count: 0 };
+        let mut lists = self.listed_from(lowest);
+        while lists != 0 {
+            let list = lists.trailing_zeros() as usize;
+            lists &= lists - 1;
+            let most = if list == lowest { LOOKED_AT_FIRST_MAX } else { LOOKED_AT_MAX };
+            for page in page_list::pages::<BY_ROOM>(memory, self.heads[list]).take(most) {
+                pages.pages[pages.count] = page;
+                pages.count += 1;
+                if pages.count == LOOKED_AT_MAX {
+                    return pages;
+                }
+            }
+        }
+        pages
+    }
+
+    /// Returns what has to be compacted of a page with so much room that it is worth while although
+    /// memory may be had.
+    fn run_with_much_room(
+        &self,
+        memory: &MappedRange,
+        units: u64,
+        terms: Terms,
+    ) -> Option<Range<u64>> {
+        let lists = self.listed_from(list_of_room(units.max(COMPACTED_UNITS_MIN)));
+        let head = self.heads[lists.checked_ilog2()? as usize];
+        let page = page_list::first(head)?;
+        compactable(memory, page, State::load(memory, page), units, terms)
+    }
+
+    /// Returns a bit for each list that has pages, from `lowest` on, but for those set aside.
+    fn listed_from(&self, lowest: usize) -> u128 {
+        self.listed & !(1 << LIST_ASIDE) & (u128::MAX << lowest)
     }
 
     /// Returns a page whose end has room for an item of `bytes`: the partial one with one more
@@ -333,8 +397,10 @@ impl MixedPages {
         bytes: u64,
         policy: LimitPolicy,
     ) -> Option<u64> {
-        if self.partial != 0 && self.extend(arena, policy) {
-            return Some(self.open);
+        if self.partial != 0
+            && let Some(page) = self.extend(arena, policy)
+        {
+            return Some(page);
         }
         let memory = &*arena.memory;
         let needed = (LINE_BYTES + bytes).div_ceil(QUARTER_BYTES) as u8;
@@ -344,65 +410,39 @@ impl MixedPages {
         self.pages += 1;
         self.quarters += u64::from(needed);
         self.partial = page;
+        Holes::none().store(memory, page);
         let mut state = State { list: 0, used: 0, dead: 0, in_use: 0 };
         let list = right_list(memory, state, page);
         state.list = list as u8;
-        page_list::link::<BY_ROOM>(memory, &mut self.heads[list], page);
+        self.link(memory, page, list);
         state.store(memory, page);
         Some(page)
     }
 
-    /// Opens the partial page with one more quarter, which any item fits; returns whether it could.
-    fn extend(&mut self, arena: &Arena, policy: LimitPolicy) -> bool {
+    /// Gives the partial page one more quarter, which any item fits, and returns it, if it could.
+    fn extend(&mut self, arena: &Arena, policy: LimitPolicy) -> Option<u64> {
         let (memory, page) = (&*arena.memory, self.partial);
         let (state, quarters) = (State::load(memory, page), quarters_of(memory, page));
         let is_aside = usize::from(state.list) == LIST_ASIDE;
         if is_aside || arena.pages().extend(page, quarters, policy).is_err() {
-            return false;
+            return None;
         }
         let quarters = quarters + 1;
         set_quarters(memory, page, quarters);
         self.quarters += 1;
-        self.open = page;
         if quarters == QUARTERS {
             self.partial = 0;
         }
         self.store(memory, page, state);
-        true
-    }
-
-    /// Returns the dead item that went last, if it has `units`: in use again.
-    fn take_spare(&mut self, memory: &MappedRange, units: u64) -> Option<u64> {
-        let item = self.spare;
-        if item == 0 || dead_units(memory.word(item).load(Ordering::Relaxed)) != units {
-            return None;
-        }
-        self.spare = 0;
-        let page = page_of(item);
-        let mut state = State::load(memory, page);
-        state.dead -= units as u16;
-        state.in_use += 1;
-        self.live_units += units;
-        self.store(memory, page, state);
-        Some(item)
-    }
-
-    fn forget_spare_of(&mut self, page: u64) {
-        if self.spare != 0 && page_of(self.spare) == page {
-            self.spare = 0;
-        }
+        Some(page)
     }
 
     fn remove(&mut self, memory: &MappedRange, page: u64, state: State) {
-        self.forget_spare_of(page);
-        page_list::unlink::<BY_ROOM>(memory, &mut self.heads[usize::from(state.list)], page);
+        self.unlink(memory, page, usize::from(state.list));
         self.pages -= 1;
         self.quarters -= u64::from(quarters_of(memory, page));
         if self.partial == page {
             self.partial = 0;
-        }
-        if self.open == page {
-            self.open = 0;
         }
     }
 
@@ -417,11 +457,84 @@ impl MixedPages {
 
     /// Stores `state` and moves the page to `list`.
     fn relist(&mut self, memory: &MappedRange, page: u64, mut state: State, list: usize) {
-        page_list::unlink::<BY_ROOM>(memory, &mut self.heads[usize::from(state.list)], page);
+        self.unlink(memory, page, usize::from(state.list));
         state.list = list as u8;
-        page_list::link::<BY_ROOM>(memory, &mut self.heads[list], page);
+        self.link(memory, page, list);
         state.store(memory, page);
     }
+
+    fn link(&mut self, memory: &MappedRange, page: u64, list: usize) {
+        page_list::link::<BY_ROOM>(memory, &mut self.heads[list], page);
+        self.listed |= 1 << list;
+    }
+
+    fn unlink(&mut self, memory: &MappedRange, page: u64, list: usize) {
+        page_list::unlink::<BY_ROOM>(memory, &mut self.heads[list], page);
+        if self.heads[list] == 0 {
+            self.listed &= !(1 << list);
+        }
+    }
+}
+
+/// The pages that a search looks at.
+struct PagesLookedAt {
+    pages: [u64; LOOKED_AT_MAX],
+    next: usize,
+    count: usize,
+}
+
+impl Iterator for PagesLookedAt {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let page = *self.pages[..self.count].get(self.next)?;
+        self.next += 1;
+        Some(page)
+    }
+}
+
+/// Takes `units` of the tightest hole of `page` that has them; returns where they begin.
+fn take_hole(memory: &MappedRange, page: u64, state: State, units: u64) -> Option<u16> {
+    if u64::from(state.dead) < units {
+        return None;
+    }
+    let mut holes = Holes::load(memory, page);
+    let (start, rest) = holes.take(holes.tightest(units as u16)?, units as u16);
+    if let Some(rest) = rest {
+        note_hole(memory, page, rest);
+    }
+    holes.store(memory, page);
+    Some(start)
+}
+
+/// Returns which items of `page` have to be moved together for an item of `units`, if it has so
+/// much room and they are few enough.
+fn compactable(
+    memory: &MappedRange,
+    page: u64,
+    state: State,
+    units: u64,
+    terms: Terms,
+) -> Option<Range<u64>> {
+    if room_of(memory, state, page) < units {
+        return None;
+    }
+    let holes = Holes::load(memory, page);
+    let end = state.used + room_at_end(memory, state, page) as u16;
+    let run = cheapest_run(&holes, state.used, end, units as u16);
+    // Where that lies in holes that are not recorded, all items are moved.
+    let run = run.unwrap_or(Hole { start: 0, units: state.used });
+    let moved = u64::from(state.in_use).min(u64::from(run.units) / ITEM_UNITS_MIN);
+    let gained = units * UNIT_BYTES * MOVES_PER_BYTE_MAX;
+    let offset = |units: u16| page + LINE_BYTES + u64::from(units) * UNIT_BYTES;
+    let items = offset(run.start)..offset(run.end().min(state.used));
+    (moved <= terms.moves_max.min(gained)).then_some(items)
+}
+
+/// Writes down that `hole` of `page` is one, for whoever walks over the page.
+fn note_hole(memory: &MappedRange, page: u64, hole: Hole) {
+    let at = page + LINE_BYTES + u64::from(hole.start) * UNIT_BYTES;
+    memory.word(at).store(TYPE_FREE | u64::from(hole.units) << 16, Ordering::Relaxed);
 }
 
 /// Returns the units of a dead item from its first word.
@@ -454,5 +567,16 @@ fn room_of(memory: &MappedRange, state: State, page: u64) -> u64 {
 }
 
 fn right_list(memory: &MappedRange, state: State, page: u64) -> usize {
-    (room_of(memory, state, page) / ROOM_STEP_UNITS) as usize
+    list_of_room(room_of(memory, state, page))
+}
+
+/// Returns the list of the pages with so many units of room.
+const fn list_of_room(units: u64) -> usize {
+    let (mut lists, mut begin, mut step) = (0, 0, 0);
+    while units >= ROOM_STEPS[step].0 {
+        lists += (ROOM_STEPS[step].0 - begin) / ROOM_STEPS[step].1;
+        begin = ROOM_STEPS[step].0;
+        step += 1;
+    }
+    (lists + (units - begin) / ROOM_STEPS[step].1) as usize
 }

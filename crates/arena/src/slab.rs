@@ -14,6 +14,7 @@
 //! and the next free item in bits 16..32 of its first word, so that a walk over a page tells live
 //! items from free ones.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::arena::Arena;
@@ -165,8 +166,8 @@ impl Slabs {
         }
     }
 
-    /// Returns an item of `class` with undefined content, or the page that has to be compacted for
-    /// it; then [`Slabs::allocate_on`] follows.
+    /// Returns an item of `class` with undefined content, or which items of a page have to be
+    /// compacted for it; then [`Slabs::allocate_in`] follows.
     ///
     /// # Errors
     /// NeedRoom when there is none within `terms`.
@@ -186,18 +187,17 @@ impl Slabs {
         Ok(place)
     }
 
-    /// Returns an item of `class` at the end of `page`, which [`Slabs::allocate`] named and which
-    /// was compacted since: its live items have `live_bytes`.
-    pub fn allocate_on(
+    /// Returns an item of `class` in `run`, which [`Slabs::allocate`] named and which was compacted
+    /// since: its live items end at `live_end`.
+    pub fn allocate_in(
         &mut self,
         memory: &MappedRange,
-        page: u64,
-        live_bytes: u64,
+        run: Range<u64>,
+        live_end: u64,
         class: u8,
     ) -> u64 {
-        self.mixed.compacted(memory, page, live_bytes);
         self.count_mixed(class);
-        self.mixed.push(memory, page, class_bytes(class))
+        self.mixed.allocate_in(memory, run, live_end, class_bytes(class))
     }
 
     /// Takes back an item that no index slot refers to any more; its words are still as they were.
@@ -313,6 +313,12 @@ impl Slabs {
     pub fn page_bytes(&self) -> u64 {
         let own: u64 = self.own.iter().map(|own| u64::from(own.pages)).sum();
         own * PAGE_BYTES + self.mixed.page_bytes()
+    }
+
+    /// Returns the bytes of mixed pages that no live item has.
+    #[cfg(test)]
+    pub fn free_bytes(&self) -> u64 {
+        self.mixed.free_bytes()
     }
 
     /// Checks that each own page is in the list of its class, and in that of its room unless it is

@@ -1,6 +1,7 @@
 //! What goes over many entries, a bounded piece at a time: the array of entries that expire, SCAN,
 //! sampling, evacuation of slab pages; and clearing and swapping whole tables.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
@@ -343,9 +344,9 @@ impl Table {
     pub(super) fn take_item(&mut self, class: u8, terms: Terms) -> Result<u64, NeedRoom> {
         match self.slabs.allocate(&self.arena, class, terms)? {
             Place::At(item) => Ok(item),
-            Place::OnCompacted(page) => {
-                let live_bytes = self.compact_page(page);
-                Ok(self.slabs.allocate_on(&self.memory, page, live_bytes, class))
+            Place::OnCompacted(run) => {
+                let live_end = self.compact(run.clone());
+                Ok(self.slabs.allocate_in(&self.memory, run, live_end, class))
             }
         }
     }
@@ -378,23 +379,22 @@ impl Table {
         true
     }
 
-    /// Moves the live items of a mixed page together, to its start, and returns their bytes.
-    fn compact_page(&mut self, page: u64) -> u64 {
-        let mut items = MixedPages::items(&self.memory, page);
-        let first = items.start;
-        let (mut target, mut count) = (first, 0);
+    /// Moves the live ones of `items`, which follow each other on a mixed page, together, and
+    /// returns where the last of them ends.
+    fn compact(&mut self, mut items: Range<u64>) -> u64 {
+        let (mut target, mut count) = (items.start, 0);
         // An item moves over what is behind the walk, never over what is before it.
         while let Some((item, bytes)) = MixedPages::next_live(&self.memory, &mut items) {
             if item != target {
                 self.slide_item(item, target, bytes);
+                count += 1;
             }
             target += bytes;
-            count += 1;
         }
         self.moved_entries += count;
         self.compacted_pages += 1;
         self.note_moved(count);
-        target - first
+        target
     }
 
     /// Moves an item of `bytes` towards the start of its page, over free memory and over itself.

@@ -822,6 +822,36 @@ fn nothing_to_be_had_is_found_by_compaction() {
 }
 
 #[test]
+fn full_table_has_little_free_on_its_pages() {
+    const STEPS: u64 = 40_000;
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let mut random = Prng::new(8);
+    arena.set_limit(arena.usage().touched_bytes + (1400 << 10));
+    let (mut free, mut inserted, mut moved_before) = (0, 0, 0);
+    for number in 0..STEPS {
+        let (key, bytes) = random_entry(number, &mut random);
+        let hash = arena.hasher().hash(&key);
+        while table.insert(hash, &key, &value(&bytes, None)).is_err() {
+            let drawn = (0..4).filter_map(|_| table.sample(random.next()));
+            let longest = drawn.max_by_key(|id| table.entry(*id).value_length());
+            table.remove(longest.expect("it has entries"));
+        }
+        if number == STEPS / 2 {
+            moved_before = table.moved_entries;
+        } else if number > STEPS / 2 {
+            free += table.slabs.free_bytes();
+            inserted += 1;
+        }
+    }
+    let free = free as f64 / inserted as f64 / table.slabs.page_bytes() as f64;
+    let moved = (table.moved_entries - moved_before) as f64 / inserted as f64;
+    println!("{:.2} % free, {moved:.1} entries moved for each that came", free * 100.0);
+    assert!(free < 0.012, "{free} of the pages are free");
+    assert!(moved < 8.0, "{moved} entries move for each that comes");
+}
+
+#[test]
 fn full_table_takes_an_entry_where_one_of_its_length_went() {
     let arena = arena(1 << 20, 16);
     let mut table = table(&arena, 0);
