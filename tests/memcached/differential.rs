@@ -5,7 +5,7 @@
 //! `FOREBAY_MEMCACHED_SEED` the seed.
 //!
 //! Left out: flush_all, which memcached applies to items of seconds that are over; `E` of the meta
-//! commands, which 1.6.18 does not have; `T` of `ma`, which it loses where it does not count in
+//! commands but `mg`, which 1.6.18 does not have; `T` of `ma`, which it loses where it does not count in
 //! place.
 
 use std::collections::HashMap;
@@ -263,17 +263,24 @@ impl Draw {
     fn meta_key(&mut self) -> (String, &'static str) {
         match self.random.below(8) {
             0 => ("cTE=".to_owned(), " b"),
-            1 => (self.pick(&["cTI=", "cTM=", "!", "YQ"]).to_owned(), " b"),
+            1 => (self.pick(&["cTI=", "cTM=", "!", "YQ", "="]).to_owned(), " b"),
             _ => (self.key(), ""),
         }
     }
 
-    fn shown_flags(&mut self, from: &[&'static str], most: u64) -> String {
-        let mut flags = String::new();
-        for _ in 0..self.random.below(most) {
-            flags += &format!(" {}", self.pick(from));
+    /// Returns flags, with that of the key among them, where it has one: memcached reads them in
+    /// their order, and decodes the key where it finds its flag.
+    fn flags_with_key(&mut self, from: &[&'static str], most: u64, binary: &str) -> String {
+        let count = self.random.below(most);
+        let mut flags: Vec<String> = (0..count).map(|_| format!(" {}", self.pick(from))).collect();
+        if !binary.is_empty() {
+            // What shows the key is left out: memcached shows it as whoever stored the item has
+            // written it.
+            flags.retain(|flag| flag != " k");
+            let place = self.random.below(flags.len() as u64 + 1) as usize;
+            flags.insert(place, binary.to_owned());
         }
-        flags
+        flags.concat()
     }
 
     fn meta_get(&mut self) -> Vec<Piece> {
@@ -302,14 +309,17 @@ impl Draw {
             "S1",
             "I",
             "D1",
+            "E",
+            "E1",
+            "Ex",
         ];
-        let flags = without_key(self.shown_flags(&all, 6), binary);
+        let flags = self.flags_with_key(&all, 6, binary);
         let seen = if binary.is_empty() && self.chance(2) && !flags.contains(['c', 'k']) {
             " k c"
         } else {
             ""
         };
-        text(&[format!("mg {key}{binary}{flags}{seen}\r\n").as_bytes()])
+        text(&[format!("mg {key}{flags}{seen}\r\n").as_bytes()])
     }
 
     fn meta_set(&mut self) -> Vec<Piece> {
@@ -334,10 +344,10 @@ impl Draw {
             "Fx",
             "z",
         ];
-        let flags = without_key(self.shown_flags(&all, 5), binary);
+        let flags = self.flags_with_key(&all, 5, binary);
         let data = self.data();
         let length = self.length(&data);
-        let head = format!("ms {key} {length}{binary}{flags}");
+        let head = format!("ms {key} {length}{flags}");
         let tail = [b"\r\n", &data[..], b"\r\n"].concat();
         if binary.is_empty() && self.chance(3) {
             let age = self.random.below(3) as usize;
@@ -349,9 +359,9 @@ impl Draw {
 
     fn meta_delete(&mut self) -> Vec<Piece> {
         let (key, binary) = self.meta_key();
-        let flags = self.shown_flags(&["q", "I", "I", "T1000", "T0", "k", "Oq", "v"], 5);
-        let flags = without_key(flags, binary);
-        let head = format!("md {key}{binary}{flags}");
+        let all = ["q", "I", "I", "T1000", "T0", "k", "Oq", "v"];
+        let flags = self.flags_with_key(&all, 5, binary);
+        let head = format!("md {key}{flags}");
         if binary.is_empty() && self.chance(3) {
             let age = self.random.below(2) as usize;
             let head = Piece::Text(format!("{head} C").into_bytes());
@@ -384,8 +394,8 @@ impl Draw {
             "MX",
             "Oz",
         ];
-        let flags = without_key(self.shown_flags(&all, 6), binary);
-        text(&[format!("ma {key}{binary}{flags}\r\n").as_bytes()])
+        let flags = self.flags_with_key(&all, 6, binary);
+        text(&[format!("ma {key}{flags}\r\n").as_bytes()])
     }
 
     /// Returns a line that is none, or hardly one.
@@ -432,16 +442,14 @@ impl Draw {
             "set a 0 0 3 noreply x\r\n",
             // Of an item that is there, memcached notes that it was fetched before it refuses.
             "mg absent Oabcdefghijklmnopqrstuvwxyzabcdefg\r\n",
+            "mg ! b Oabcdefghijklmnopqrstuvwxyzabcdefg\r\n",
+            "mg ! Oabcdefghijklmnopqrstuvwxyzabcdefg v b\r\n",
+            "mg ==== b\r\n",
+            "mg A=== v b\r\n",
         ];
         let line = self.pick(&lines);
         text(&[line.as_bytes()])
     }
-}
-
-/// Returns `flags` without that which shows the key, where it is written in base64: memcached shows
-/// it as whoever stored the item has written it.
-fn without_key(flags: String, binary: &str) -> String {
-    if binary.is_empty() { flags } else { flags.replace(" k", "") }
 }
 
 /// Returns whether `request` is arithmetic. Memcached counts in place only where no reply that

@@ -25,8 +25,8 @@ const RETRIEVAL_BYTES_MAX: usize = 1 << 20;
 /// The most keys of `get` and `gets` that are one request. Those of a longer line are several, so
 /// that the time for which a request holds its keys, and what it replies at once, have a bound.
 const KEYS_PER_REQUEST_MAX: usize = 128;
-/// Words that a line is split into, the last one that is empty or the rest included.
-const TOKENS_MAX: usize = 24;
+/// Words that are split off a line at first.
+const WORDS_MAX: usize = 23;
 /// From so many words on, the one behind the last included, flags are too many.
 const META_TOKENS_MAX: usize = 20;
 /// The longest data of an authentication.
@@ -121,16 +121,38 @@ impl Decoder {
         batch: &mut Batch,
         limits: &Limits,
     ) -> Step {
-        let rest = &buffer[start..];
+        if self.scanned == 0 && (self.has_begun || buffer[start] != 0x80) {
+            let mut words = Words::default();
+            if let Some(end) = split_plain(buffer, start, &mut words) {
+                let mut line = Line { buffer, batch, start, words: &mut words, rest: end..end };
+                return match line.read(end + 1, limits, &mut self.skip) {
+                    Ok(end) => Step::Done(end - start),
+                    Err(missing) => Step::Wanted(missing),
+                };
+            }
+        }
+        self.step_of_any(buffer, start, batch, limits)
+    }
+
+    /// As [`Decoder::step`], of a line that may be longer than most, or still without its end.
+    #[inline(never)]
+    fn step_of_any(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        batch: &mut Batch,
+        limits: &Limits,
+    ) -> Step {
+        let (rest, words) = (&buffer[start..], &mut Words::default());
         if !self.has_begun && rest[0] == 0x80 {
-            let mut line = Line::new(buffer, start, start, batch);
+            let mut line = Line::new(buffer, start, start, batch, words);
             line.refuse(Fault::Binary);
             return Step::Done(rest_length(buffer, start));
         }
         let scanned = self.scanned.min(rest.len());
         let end = memchr(b'\n', &rest[scanned..]).map(|at| scanned + at);
         if is_too_long(rest, end.unwrap_or(rest.len()), limits) {
-            let mut line = Line::new(buffer, start, start, batch);
+            let mut line = Line::new(buffer, start, start, batch, words);
             line.refuse(Fault::Attack);
             return Step::Done(rest_length(buffer, start));
         }
@@ -138,12 +160,8 @@ impl Decoder {
             self.scanned = rest.len();
             return Step::Wanted(1);
         };
-        // As in memcached, a return that is all of the line is part of it.
-        let text_end = match end - start > 1 && buffer[end - 1] == b'\r' {
-            true => end - 1,
-            false => end,
-        };
-        let mut line = Line::new(buffer, start, text_end, batch);
+        let text_end = end_of_text(buffer, start, end);
+        let mut line = Line::new(buffer, start, text_end, batch, words);
         match line.read(end + 1, limits, &mut self.skip) {
             Ok(end) => Step::Done(end - start),
             Err(missing) => Step::Wanted(missing),
@@ -188,8 +206,103 @@ fn end_of_word(buffer: &[u8], start: usize, end: usize) -> usize {
     end
 }
 
+/// Splits the line at `start` of `buffer` into `words`, which are empty, where it is like most: its
+/// end is there, no zero is before it, and it has no more bytes than a line may have that is no
+/// retrieval, nor more words than are split off. Returns where the line feed is.
+///
+/// One pass finds all that ends a word or the line: a search for each costs more than the bytes
+/// that most lines have.
+#[inline]
+fn split_plain(buffer: &[u8], start: usize, words: &mut Words) -> Option<usize> {
+    let (mut at, mut word) = (start, start);
+    while at < buffer.len() && at - start < LINE_BYTES_MAX {
+        let mut marks = low_bytes(buffer, at)?;
+        while marks != 0 {
+            let place = at + marks.trailing_zeros() as usize / 8;
+            marks &= marks - 1;
+            match buffer[place] {
+                b' ' => {
+                    if word < place && !words.push(word, place) {
+                        return None;
+                    }
+                    word = place + 1;
+                }
+                b'\n' => {
+                    let end = end_of_text(buffer, start, place);
+                    if word < end && !words.push(word, end) {
+                        return None;
+                    }
+                    return (place - start <= LINE_BYTES_MAX).then_some(place);
+                }
+                0 => return None,
+                _ => {}
+            }
+        }
+        at += 8;
+    }
+    None
+}
+
+/// Returns where the text of a line ends whose line feed is at `feed`. As in memcached, a return
+/// that is all of the line is part of it.
+#[inline]
+fn end_of_text(buffer: &[u8], start: usize, feed: usize) -> usize {
+    if feed - start > 1 && buffer[feed - 1] == b'\r' { feed - 1 } else { feed }
+}
+
+/// Returns which of the eight bytes of `buffer` from `at` on, or of those that are there, are no
+/// higher than a blank, by their high bits. None where the buffer has fewer than eight in all.
+#[inline]
+fn low_bytes(buffer: &[u8], at: usize) -> Option<u64> {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    let low = |bytes: &[u8; 8]| {
+        let bytes = u64::from_le_bytes(*bytes);
+        // The high bit of each sum says that the seven bits below are more than a blank: no sum
+        // reaches the next byte.
+        !(((bytes & !HIGH) + ONES * (0x7F - b' ' as u64)) | bytes) & HIGH
+    };
+    match buffer[at..].first_chunk() {
+        Some(bytes) => Some(low(bytes)),
+        None => {
+            let last = buffer.last_chunk()?;
+            Some(low(last) >> (8 * (8 - (buffer.len() - at))))
+        }
+    }
+}
+
 fn rest_length(buffer: &[u8], start: usize) -> usize {
     buffer.len() - start
+}
+
+/// The words that were split off a line.
+struct Words {
+    spans: [Span; WORDS_MAX],
+    count: usize,
+}
+
+impl Default for Words {
+    #[inline]
+    fn default() -> Words {
+        Words { spans: [(0, 0); WORDS_MAX], count: 0 }
+    }
+}
+
+impl Words {
+    /// Adds a word; returns whether there was room for it.
+    #[inline]
+    fn push(&mut self, start: usize, end: usize) -> bool {
+        let Some(span) = self.spans.get_mut(self.count) else { return false };
+        *span = (start as u32, end as u32);
+        self.count += 1;
+        true
+    }
+
+    /// Returns the first words, which are there.
+    #[inline]
+    fn first<const COUNT: usize>(&self) -> [Span; COUNT] {
+        *self.spans.first_chunk().expect("a line has room for them")
+    }
 }
 
 /// One line, split into words.
@@ -197,24 +310,28 @@ struct Line<'b> {
     buffer: &'b mut [u8],
     batch: &'b mut Batch,
     start: usize,
-    words: [Span; TOKENS_MAX],
-    count: usize,
+    words: &'b mut Words,
     /// There are more words than were split off, from here to the end of the line.
     rest: Range<usize>,
 }
 
 impl<'b> Line<'b> {
-    fn new(buffer: &'b mut [u8], start: usize, end: usize, batch: &'b mut Batch) -> Line<'b> {
+    /// Returns the line from `start` to `end`, split into `words`, which are empty.
+    fn new(
+        buffer: &'b mut [u8],
+        start: usize,
+        end: usize,
+        batch: &'b mut Batch,
+        words: &'b mut Words,
+    ) -> Line<'b> {
         // To memcached a line ends there.
         let zero = memchr(0, &buffer[start..end]);
         let end = zero.map_or(end, |at| start + at);
-        let mut line =
-            Line { buffer, batch, start, words: [(0, 0); TOKENS_MAX], count: 0, rest: start..end };
-        while line.count < TOKENS_MAX - 1
-            && let Some(word) = line.next_word()
+        let mut line = Line { buffer, batch, start, words, rest: start..end };
+        while line.words.count < WORDS_MAX
+            && let Some((start, end)) = line.next_word()
         {
-            line.words[line.count] = word;
-            line.count += 1;
+            line.words.push(start as usize, end as usize);
         }
         line
     }
@@ -231,16 +348,19 @@ impl<'b> Line<'b> {
         (start < word_end).then_some((start as u32, word_end as u32))
     }
 
+    #[inline]
     fn word(&self, index: usize) -> &[u8] {
-        let (start, end) = self.words[..self.count].get(index).copied().unwrap_or((0, 0));
+        let (start, end) =
+            self.words.spans[..self.words.count].get(index).copied().unwrap_or((0, 0));
         &self.buffer[start as usize..end as usize]
     }
 
     /// Returns the number of words, as memcached counts them: one more than there are.
     fn tokens(&self) -> usize {
-        self.count + 1
+        self.words.count + 1
     }
 
+    #[inline(always)]
     fn push(&mut self, verb: u8, is_silent: bool, arguments: &[Span]) {
         let start = self.start as u32;
         self.batch.push_foreign(ForeignRequest { verb, is_silent, start }, arguments);
@@ -248,9 +368,12 @@ impl<'b> Line<'b> {
 
     /// Adds a request for `verb` with the words of `indexes` as its arguments.
     fn push_words(&mut self, verb: Verb, is_silent: bool, indexes: &[usize]) {
-        let mut arguments = [(0, 0); TOKENS_MAX];
+        let mut arguments = [(0, 0); WORDS_MAX];
         let count = indexes.len();
-        indexes.iter().zip(&mut arguments).for_each(|(at, argument)| *argument = self.words[*at]);
+        indexes
+            .iter()
+            .zip(&mut arguments)
+            .for_each(|(at, argument)| *argument = self.words.spans[*at]);
         self.push(verb as u8, is_silent, &arguments[..count]);
     }
 
@@ -269,12 +392,19 @@ impl<'b> Line<'b> {
         if !limits.is_authenticated {
             return self.authentication(body);
         }
-        if self.count == 0 || self.word(0).len() < 2 {
+        if self.words.count == 0 || self.word(0).len() < 2 {
             self.refuse(Fault::Unknown);
             return Ok(body);
         }
         let tokens = self.tokens();
         match self.word(0) {
+            b"get" if tokens == 3 && !self.has_long_key() => {
+                // Most requests: the key is where it begins, as of each key of several.
+                let [word, key] = self.words.first();
+                let verb = Verb::Get as u8;
+                let request = ForeignRequest { verb, is_silent: false, start: key.0 };
+                self.batch.push_foreign(request, &[word, key]);
+            }
             b"get" if tokens >= 3 => {
                 self.retrieval([Verb::Get, Verb::GetSome, Verb::GetLast], false)
             }
@@ -305,6 +435,11 @@ impl<'b> Line<'b> {
             b"cas" if tokens == 7 || tokens == 8 => {
                 return self.storage(Verb::Cas, body, limits, skip);
             }
+            b"mg" if tokens == 4 && self.word(2) == b"v" && !self.has_long_key() => {
+                // Most requests: nothing but the value is asked for, so there is nothing to read.
+                let [word, key, flag] = self.words.first();
+                self.push(Verb::MetaGet as u8, false, &[word, key, flag]);
+            }
             b"mg" if tokens >= 3 => self.meta(Verb::MetaGet),
             b"md" if tokens >= 3 => self.meta(Verb::MetaDelete),
             b"ma" if tokens >= 3 => self.meta(Verb::MetaArithmetic),
@@ -326,8 +461,8 @@ impl<'b> Line<'b> {
         let tokens = self.tokens();
         match self.word(0) {
             b"stats" => {
-                let all: [usize; TOKENS_MAX] = std::array::from_fn(|index| index);
-                self.push_words(Verb::Stats, false, &all[..self.count]);
+                let all: [usize; WORDS_MAX] = std::array::from_fn(|index| index);
+                self.push_words(Verb::Stats, false, &all[..self.words.count]);
             }
             b"version" => self.push_words(Verb::Version, false, &[0]),
             b"quit" => self.push_words(Verb::Quit, false, &[0]),
@@ -338,7 +473,9 @@ impl<'b> Line<'b> {
             b"shutdown" => self.refuse(Fault::Shutdown),
             b"slabs" | b"lru_crawler" | b"lru" | b"watch" | b"cache_memlimit" | b"extstore"
             | b"misbehave" | b"refresh_certs" | b"debugtime" => self.refuse(Fault::Unsupported),
-            _ if self.word(self.count - 1).starts_with(b"HTTP/") => self.refuse(Fault::Attack),
+            _ if self.word(self.words.count - 1).starts_with(b"HTTP/") => {
+                self.refuse(Fault::Attack)
+            }
             _ => self.refuse(Fault::Unknown),
         }
     }
@@ -346,11 +483,11 @@ impl<'b> Line<'b> {
     /// Reads the keys of a retrieval: many are one request, but each that is to expire anew is one
     /// of its own. The verbs are for the `only` key, for `some` keys and for the `last` ones.
     fn retrieval(&mut self, [only, some, last]: [Verb; 3], has_exptime: bool) {
-        let word = self.words[0];
+        let word = self.words.spans[0];
         if has_exptime && parse_i32(self.word(1)).is_none() {
             return self.refuse(Fault::Exptime);
         }
-        let (exptime, before) = (self.words[1], self.batch.len());
+        let (exptime, before) = (self.words.spans[1], self.batch.len());
         let first = if has_exptime { 2 } else { 1 };
         let mut count = 0;
         while let Some(key) = self.word_at(first + count) {
@@ -379,13 +516,14 @@ impl<'b> Line<'b> {
     /// Returns word `index`, one behind the last that was asked for: also of the words that were
     /// not split off at first.
     fn word_at(&mut self, index: usize) -> Option<Span> {
-        if index < self.count { Some(self.words[index]) } else { self.next_word() }
+        if index < self.words.count { Some(self.words.spans[index]) } else { self.next_word() }
     }
 
     fn is_noreply(&self) -> bool {
-        self.word(self.count - 1) == b"noreply"
+        self.word(self.words.count - 1) == b"noreply"
     }
 
+    #[inline]
     fn has_long_key(&self) -> bool {
         self.word(1).len() > KEY_BYTES_MAX
     }
@@ -423,7 +561,7 @@ impl<'b> Line<'b> {
             self.refuse_as(Fault::DataChunk, is_silent);
             return Ok(body + length + 2);
         };
-        let [word, key, flags, exptime, _, unique] = std::array::from_fn(|index| self.words[index]);
+        let [word, key, flags, exptime, _, unique] = self.words.first();
         match verb {
             Verb::Cas => {
                 self.push(verb as u8, is_silent, &[word, key, flags, exptime, data, unique])
@@ -495,18 +633,12 @@ impl<'b> Line<'b> {
     }
 
     fn meta(&mut self, verb: Verb) {
-        if verb == Verb::MetaGet && self.count == 3 && self.word(2) == b"v" && !self.has_long_key()
-        {
-            // Most requests: nothing but the value is asked for, so there is nothing to read.
-            return self.push_meta(verb, None);
-        }
         let too_many = match verb {
             Verb::MetaGet => Fault::TooManyFlags,
             _ => Fault::TooManySetFlags,
         };
         let flags = self.meta_flags(2, too_many);
         let flags = flags.and_then(|flags| match verb {
-            _ if flags.key_is_binary && self.has_broken_key(2) => Err(Fault::Base64),
             Verb::MetaArithmetic if !is_arithmetic(flags.mode) => Err(Fault::ArithmeticMode),
             _ if flags.key_is_binary => self.decode_key().map(|()| flags),
             _ => Ok(flags),
@@ -526,11 +658,11 @@ impl<'b> Line<'b> {
     /// Adds a request for `verb` with all words as its arguments; with `data` that is the third.
     fn push_meta(&mut self, verb: Verb, data: Option<Span>) {
         if let Some(data) = data {
-            self.words[2] = data;
+            self.words.spans[2] = data;
         }
         let start = self.start as u32;
         let request = ForeignRequest { verb: verb as u8, is_silent: false, start };
-        self.batch.push_foreign(request, &self.words[..self.count]);
+        self.batch.push_foreign(request, &self.words.spans[..self.words.count]);
     }
 
     /// Reads the flags from word `first` on.
@@ -541,24 +673,16 @@ impl<'b> Line<'b> {
         if self.tokens() > META_TOKENS_MAX {
             return Err(too_many);
         }
-        match MetaFlags::parse((first..self.count).map(|index| self.word(index))) {
-            // Of both faults that of the key is told.
-            Err(Fault::Format) if self.has_broken_key(first) => Err(Fault::Base64),
-            parsed => parsed,
-        }
-    }
-
-    /// Returns whether a flag from word `first` on says that the key is base64, and it is not.
-    fn has_broken_key(&self, first: usize) -> bool {
-        let is_binary = (first..self.count).any(|index| self.word(index).starts_with(b"b"));
-        is_binary && decode_in_place(&mut self.word(1).to_vec()).is_none()
+        let tokens = (first..self.words.count).map(|index| self.word(index));
+        let is_key_broken = || decode_in_place(&mut self.word(1).to_vec()).is_none();
+        MetaFlags::read(tokens, self.word(0) != b"mg", is_key_broken)
     }
 
     fn decode_key(&mut self) -> Result<(), Fault> {
-        let (start, end) = self.words[1];
+        let (start, end) = self.words.spans[1];
         let text = &mut self.buffer[start as usize..end as usize];
         let length = decode_in_place(text).ok_or(Fault::Base64)?;
-        self.words[1] = (start, start + length as u32);
+        self.words.spans[1] = (start, start + length as u32);
         Ok(())
     }
 
@@ -582,8 +706,7 @@ impl<'b> Line<'b> {
             Ok(flags) if is_set(flags.mode) => flags,
             refused => {
                 *skip = length + 2;
-                let mode = if self.has_broken_key(3) { Fault::Base64 } else { Fault::SetMode };
-                self.refuse(refused.err().unwrap_or(mode));
+                self.refuse(refused.err().unwrap_or(Fault::SetMode));
                 return Ok(body);
             }
         };
@@ -593,14 +716,8 @@ impl<'b> Line<'b> {
         let is_small = bytes <= limits.item_bytes_max;
         let data = if is_small { self.data(body, length)? } else { None };
         let is_refused = data.is_none() && is_small;
-        let is_broken = match is_refused {
-            true => self.has_broken_key(3),
-            false => flags.key_is_binary && self.decode_key().is_err(),
-        };
-        if is_broken {
-            *skip = length + 2;
-            self.refuse(Fault::Base64);
-            return Ok(body);
+        if !is_refused && flags.key_is_binary {
+            self.decode_key().expect("the flags are read with it");
         }
         match data {
             Some(data) => self.push_meta(Verb::MetaSet, Some(data)),
@@ -616,7 +733,7 @@ impl<'b> Line<'b> {
 
     /// Adds that the value of a meta set is too large, with the flag that says what its key is.
     fn push_too_large(&mut self) {
-        let binary = (3..self.count).find(|index| self.word(*index).starts_with(b"b"));
+        let binary = (3..self.words.count).find(|index| self.word(*index).starts_with(b"b"));
         match binary {
             Some(index) => self.push_words(Verb::TooLarge, false, &[0, 1, index]),
             None => self.push_words(Verb::TooLarge, false, &[0, 1]),
@@ -661,7 +778,7 @@ impl<'b> Line<'b> {
                 return Ok(body);
             }
         };
-        let word = self.words[0];
+        let word = self.words.spans[0];
         match self.data(body, length)? {
             Some(data) => self.push(Verb::Auth as u8, false, &[word, data]),
             None => self.refuse(Fault::AuthTermination),

@@ -1,6 +1,7 @@
 //! The flags of meta commands.
 //!
-//! Source: memcached 1.6.18, `_meta_flag_preparse` of `proto_text.c`; `E` is of a later one.
+//! Source: memcached 1.6.18, `_meta_flag_preparse` of `proto_text.c`; `E` is of a later one, and as
+//! in 1.6.18 no flag of `mg`.
 
 use crate::number::{parse_delta, parse_flags, parse_i32};
 use crate::verb::Fault;
@@ -53,15 +54,29 @@ pub enum MetaMode {
 }
 
 impl MetaFlags {
-    /// Returns what `tokens` ask for.
+    /// Returns what `tokens` ask for, which a decoder has read with their key.
     ///
     /// # Errors
     /// The fault, as memcached tells it.
     #[inline]
     pub fn parse<'t>(tokens: impl Iterator<Item = &'t [u8]> + Clone) -> Result<MetaFlags, Fault> {
+        MetaFlags::read(tokens, true, || false)
+    }
+
+    /// As [`MetaFlags::parse`], of a request that may have `E` or not, and whose key is not the
+    /// base64 that it may have to be.
+    ///
+    /// # Errors
+    /// The fault, as memcached tells it.
+    #[inline]
+    pub fn read<'t>(
+        tokens: impl Iterator<Item = &'t [u8]> + Clone,
+        admits_new_unique: bool,
+        is_key_broken: impl Fn() -> bool,
+    ) -> Result<MetaFlags, Fault> {
         match MetaFlags::of_letters(tokens.clone()) {
-            Some(flags) => Ok(flags),
-            None => MetaFlags::parse_all(tokens),
+            Some(flags) if !flags.key_is_binary || !is_key_broken() => Ok(flags),
+            _ => MetaFlags::read_all(tokens, admits_new_unique, is_key_broken),
         }
     }
 
@@ -94,7 +109,11 @@ impl MetaFlags {
     }
 
     #[inline(never)]
-    fn parse_all<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> Result<MetaFlags, Fault> {
+    fn read_all<'t>(
+        tokens: impl Iterator<Item = &'t [u8]>,
+        admits_new_unique: bool,
+        is_key_broken: impl Fn() -> bool,
+    ) -> Result<MetaFlags, Fault> {
         let mut flags = MetaFlags::default();
         let mut seen = 0_u128;
         let (mut fault, mut is_opaque_long) = (None, false);
@@ -104,7 +123,13 @@ impl MetaFlags {
                 return Err(Fault::DuplicateFlag);
             }
             seen |= 1 << letter;
-            match flags.take(letter, &token[1..]) {
+            let taken = match letter {
+                b'E' if !admits_new_unique => Err(Fault::InvalidFlag),
+                // Memcached decodes the key where it finds the flag.
+                b'b' if is_key_broken() => Err(Fault::Base64),
+                _ => flags.take(letter, &token[1..]),
+            };
+            match taken {
                 Ok(()) => {}
                 Err(Fault::InvalidFlag) => return Err(Fault::InvalidFlag),
                 Err(Fault::Opaque) => is_opaque_long = true,

@@ -119,6 +119,17 @@ pub(super) fn put_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(IntegerText::unsigned(number).as_bytes());
 }
 
+/// A number from this on has more than three digits.
+pub(super) const FOUR_DIGITS_MIN: usize = 1000;
+
+/// Returns the last three digits of `number`, which has no more, and how many it has.
+#[inline]
+pub(super) fn three_digits(number: usize) -> ([u8; 3], usize) {
+    debug_assert!(number < FOUR_DIGITS_MIN, "three digits at most");
+    let digits = [number / 100, number / 10 % 10, number % 10].map(|digit| b'0' + digit as u8);
+    (digits, 1 + usize::from(number >= 10) + usize::from(number >= 100))
+}
+
 /// Appends the line of `fault`.
 #[cold]
 pub(super) fn reply_fault(fault: Fault, reply: &mut Reply<'_>) {

@@ -4,14 +4,14 @@ use base::Key;
 use keyspace::FoundItem;
 use memcached::parse_i32;
 
-use super::item::{expiry_of, item, put_number, reply_data, set_expiry};
+use super::item::{
+    FOUR_DIGITS_MIN, expiry_of, item, put_number, reply_data, set_expiry, three_digits,
+};
 use super::{CHANGED_KEY, READ_KEY, READ_KEYS, ROW};
 use crate::prelude::*;
 
 /// The line before a value, at most, without its key.
 const HEAD_BYTES_MAX: usize = 64;
-/// Values of this length and more have lengths of more than three digits.
-const FOUR_DIGITS_MIN: usize = 1000;
 
 pub(super) static GET: Command = read("memcached|get", READ_KEY, get::<false>);
 pub(super) static GET_SOME: Command =
@@ -132,14 +132,13 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
 /// how many of the bytes that is.
 #[inline]
 fn short_end(length: usize) -> ([u8; 8], usize) {
-    debug_assert!(length < FOUR_DIGITS_MIN, "three digits at most");
-    let [hundreds, tens, ones] =
-        [length / 100, length / 10 % 10, length % 10].map(|digit| b'0' + digit as u8);
-    match length {
-        100.. => ([b' ', b'0', b' ', hundreds, tens, ones, b'\r', b'\n'], 8),
-        10.. => ([b' ', b'0', b' ', tens, ones, b'\r', b'\n', 0], 7),
-        _ => ([b' ', b'0', b' ', ones, b'\r', b'\n', 0, 0], 6),
-    }
+    let ([hundreds, tens, ones], count) = three_digits(length);
+    let end = match count {
+        3 => [b' ', b'0', b' ', hundreds, tens, ones, b'\r', b'\n'],
+        2 => [b' ', b'0', b' ', tens, ones, b'\r', b'\n', 0],
+        _ => [b' ', b'0', b' ', ones, b'\r', b'\n', 0, 0],
+    };
+    (end, count + 5)
 }
 
 #[cfg(test)]

@@ -263,3 +263,44 @@ fn words_end_at_the_first_blank() {
         assert_eq!(end_of_word(&text, start, end), expected, "{}", text.escape_ascii());
     }
 }
+
+#[test]
+fn a_line_that_is_split_in_one_pass_has_the_words_that_it_has_step_by_step() {
+    let mut random = Prng::new(10);
+    let mut counts = [0; 2];
+    for _ in 0..50_000 {
+        // Bytes about a blank, with and without the high bit, and what ends words and lines.
+        let most = if random.below(50) == 0 { 3_000 } else { 40 };
+        let length = random.below(most);
+        let rare = random.below(4) == 0;
+        let mut text: Vec<u8> = (0..length)
+            .map(|_| random.pick(if rare { b"ab !\x1F\xA0\x8A\r\0\t" } else { b"abcd  x\r!\xFF" }))
+            .collect();
+        text.extend_from_slice(random.pick(&[&b"\r\n"[..], b"\n", b" \r\nget a\r\n", b"\r", b""]));
+        let start = random.below(text.len() as u64 + 1) as usize;
+        let feed = text[start..].iter().position(|byte| *byte == b'\n').map(|at| start + at);
+        let mut found = Words::default();
+        let end = split_plain(&text, start, &mut found);
+        counts[usize::from(end.is_some())] += 1;
+        let Some(end) = end else {
+            let is_plain = feed.is_some_and(|feed| {
+                let line = &text[start..feed];
+                let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+                !line.contains(&0) && line.len() < LINE_BYTES_MAX && words.count() <= WORDS_MAX
+            });
+            assert!(!is_plain || text.len() < 8, "{}", text.escape_ascii());
+            continue;
+        };
+        let mut batch = Batch::new();
+        let text_end = end_of_text(&text, start, end);
+        let mut copy = text.clone();
+        let mut expected = Words::default();
+        let line = Line::new(&mut copy, start, text_end, &mut batch, &mut expected);
+        let shown = text.escape_ascii();
+        assert_eq!(Some(end), feed, "{shown}");
+        let words = |words: &Words| words.spans[..words.count].to_vec();
+        assert_eq!(line.rest.clone().count(), 0, "{shown}");
+        assert_eq!(words(&found), words(&expected), "{shown}");
+    }
+    assert!(counts.iter().all(|count| *count > 5_000), "{counts:?}");
+}
