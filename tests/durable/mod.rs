@@ -2,6 +2,7 @@
 
 mod backups;
 mod feed;
+mod file_size_limit;
 mod kills;
 mod loading;
 mod moments;

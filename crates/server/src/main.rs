@@ -92,6 +92,7 @@ effect with its place. It ends with 1 if there is a fault.
 fn main() -> ExitCode {
     #[cfg(feature = "protocol-mutations")]
     break_rule();
+    sys::signal::ignore_file_size_limit();
     let arguments = match env::args_os().map(OsString::into_string).collect() {
         Ok(arguments) => arguments,
         Err(argument) => {

@@ -71,6 +71,13 @@ pub fn ignore_hangup() {
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
+/// Leaves SIGXFSZ without effect: a write past the largest file that the process may make
+/// (`ulimit -f`) fails with EFBIG, and does not end the process.
+pub fn ignore_file_size_limit() {
+    // SAFETY: SIG_IGN installs no handler code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 fn change_mask(how: libc::c_int, set: &libc::sigset_t) {
     // SAFETY: the set is a live, initialised value; a null old set is allowed.
     let code = unsafe { libc::pthread_sigmask(how, &raw const *set, std::ptr::null_mut()) };

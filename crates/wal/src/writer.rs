@@ -55,8 +55,9 @@ pub enum Begin {
 /// Why nothing was written or made durable.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The disk is full, or the system had no descriptor or memory for a new segment, of which
-    /// nothing is there then. The same call succeeds once there is room.
+    /// The disk is full, or the file as large as the process may make one, or the system had no
+    /// descriptor or memory for a new segment, of which nothing is there then. The same call
+    /// succeeds once there is room.
     Full(io::Error),
     /// The disk has failed. Nothing is written by this writer any more.
     Failed(io::Error),
@@ -74,7 +75,9 @@ impl std::error::Error for WriteError {}
 impl WriteError {
     fn of(error: io::Error) -> WriteError {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => WriteError::Full(error),
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => WriteError::Full(error),
             _ => WriteError::Failed(error),
         }
     }
