@@ -1,9 +1,10 @@
 //! Bytes that are not requests, to Forebay and to redis-server: both send the same bytes back.
 //! Random ones are in `compat/raw_stream.rs`.
 
-use harness::{Kind, Launch, Server};
+use harness::{Kind, Launch, Server, signal};
 
 use super::assert_healthy;
+use super::script::Script;
 
 /// Requests in every stage of decay. What follows an error must not be answered.
 const STREAMS: &[&[u8]] = &[
@@ -130,4 +131,17 @@ fn strangers_may_send_little() {
     check(&servers, b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n*11\r\n$4\r\nPING\r\n$1\r\n1\r\n");
     check(&servers, b"AUTH secret\r\nPING\r\nAUTH wrong\r\nPING\r\n");
     check(&servers, b"GET k\r\nPING\r\nQUIT\r\n");
+}
+
+#[test]
+fn request_behind_urgent_data_is_answered_without_another() {
+    let server = Launch::new(Kind::Forebay).start();
+    let port = server.address().port().to_string();
+    let mut client = Script::start(&server, "urgent_client.py", &[&port]);
+    assert_eq!(client.step(), "ready");
+    signal(server.process_id(), "STOP");
+    client.tell("send");
+    assert_eq!(client.step(), "sent");
+    signal(server.process_id(), "CONT");
+    assert_eq!(client.step(), "answered");
 }

@@ -1,5 +1,6 @@
 //! The engine, and the run of one batch.
 
+use base::DatabaseIndex;
 use command::{Replies, SessionState};
 use keyspace::Keyspace;
 use resp::{Output, Reply, Requests};
@@ -8,7 +9,7 @@ use crate::execution_context::ExecutionContext;
 use crate::release::{Release, ReleaseGate};
 use crate::run::Runner;
 use crate::session::Session;
-use crate::window::Window;
+use crate::window::{Window, prefetch_batches};
 
 /// Batches of more than this have arguments that take a time worth measuring to copy.
 const LARGE_BATCH_BYTES: usize = 64 * 1024;
@@ -67,6 +68,13 @@ impl Engine {
     #[inline]
     pub fn gate(&self) -> &ReleaseGate {
         &self.gate
+    }
+
+    /// Asks the cache for what the requests of several sessions will access that are to run one after
+    /// the other: a batch that is short gains nothing from overlapping its own cache misses. Each
+    /// comes with its session's database. Changes nothing. The caller holds no guard.
+    pub fn prefetch<'a>(&self, batches: impl Iterator<Item = (Requests<'a>, DatabaseIndex)>) {
+        prefetch_batches(&self.keyspace, batches);
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies

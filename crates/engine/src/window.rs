@@ -9,6 +9,8 @@ use resp::{RequestView, Requests};
 /// How many requests are prepared together: as many misses as a core can have under way, while
 /// what the first one fetched is still in the cache when the last one runs.
 const WINDOW_MAX: usize = 16;
+/// The requests of a batch that share a window with those of other sessions.
+const FEW_MAX: usize = 4;
 
 /// What is known of one request before it runs.
 #[derive(Clone, Copy, Default)]
@@ -39,6 +41,15 @@ impl<'a> Window<'a> {
         first: usize,
         database: DatabaseIndex,
     ) {
+        self.prepare(keyspace, requests, first);
+        // A single request would only wait for itself.
+        if self.count > 1 {
+            self.prefetch(keyspace, database);
+        }
+    }
+
+    #[inline]
+    fn prepare(&mut self, keyspace: &Keyspace, requests: Requests<'a>, first: usize) {
         self.count = (requests.len() - first).min(WINDOW_MAX);
         if requests.are_foreign() {
             self.fill_foreign(keyspace, requests, first);
@@ -46,10 +57,6 @@ impl<'a> Window<'a> {
             for (offset, prepared) in self.prepared[..self.count].iter_mut().enumerate() {
                 *prepared = prepare(keyspace, requests, first + offset);
             }
-        }
-        // A single request would only wait for itself.
-        if self.count > 1 {
-            self.prefetch(keyspace, database);
         }
     }
 
@@ -76,6 +83,31 @@ impl<'a> Window<'a> {
         keys().for_each(|key| keyspace.prefetch_bucket(key, database));
         keys().for_each(|key| keyspace.prefetch_entry(key, database));
     }
+}
+
+/// Asks the cache for what the requests of some `batches` of different sessions will access, each in
+/// its database, as far as they have few requests and fit into one window. A batch of more hides its
+/// misses itself when it runs.
+pub(crate) fn prefetch_batches<'a>(
+    keyspace: &Keyspace,
+    batches: impl Iterator<Item = (Requests<'a>, DatabaseIndex)>,
+) {
+    let mut keys = [None; WINDOW_MAX];
+    let mut count = 0;
+    let mut window = Window::new();
+    for (requests, database) in batches {
+        if requests.is_empty() || requests.len() > (WINDOW_MAX - count).min(FEW_MAX) {
+            continue;
+        }
+        window.prepare(keyspace, requests, 0);
+        for key in window.prepared().iter().filter_map(|prepared| prepared.key) {
+            keys[count] = Some((key, database));
+            count += 1;
+        }
+    }
+    let keys = || keys[..count].iter().flatten();
+    keys().for_each(|(key, database)| keyspace.prefetch_bucket(key, *database));
+    keys().for_each(|(key, database)| keyspace.prefetch_entry(key, *database));
 }
 
 #[inline]

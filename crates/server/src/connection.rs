@@ -17,7 +17,7 @@ mod waiting;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use base::UnixMs;
+use base::{DatabaseIndex, UnixMs};
 use command::InputUse;
 use engine::{ExecutionContext, Release, Session, SessionStatus};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
@@ -36,6 +36,8 @@ use crate::wait_claim::WaitReason;
 use direct_receive::{DirectReceive, HEAD_BYTES};
 use reported_state::ReportedState;
 
+/// The size of a buffer that a worker receives requests in.
+pub const RECEIVE_BYTES: usize = 64 * 1024;
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Batches that one connection has executed before the next connection has its turn.
@@ -73,6 +75,31 @@ pub struct WorkerContext<'w, 'h> {
     pub settings: &'w Settings,
     /// What this worker counts.
     pub counters: &'h WorkerCounters,
+}
+
+/// What one receive into a buffer of the worker has brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    count: usize,
+    /// It filled its room: the transport may have more, and does not tell again.
+    is_full: bool,
+}
+
+impl Received {
+    /// Returns how many bytes came.
+    pub fn count(self) -> usize {
+        self.count
+    }
+}
+
+/// What was received for a connection ahead of the turn that it has now.
+pub struct ReceivedAhead<'w> {
+    /// What came, or why nothing will come any more, which a transport may tell only once.
+    pub received: Result<Received, CloseReason>,
+    /// The bytes that came.
+    pub bytes: &'w mut [u8],
+    /// What became of them, where they have been decoded: then the context has their requests.
+    pub decoded: Option<Decoded>,
 }
 
 /// How a connection stands after its turn.
@@ -195,6 +222,9 @@ struct InputState {
     end: bool,
     /// The peer receives nothing any more either.
     is_over: bool,
+    /// The peer has sent urgent data. A receive ends there, whatever is behind it: only one that
+    /// brings nothing tells that nothing is left.
+    has_urgent: bool,
     /// How many bytes more the unfinished request needs, at least.
     wanted_bytes: usize,
 }
@@ -204,6 +234,7 @@ const NO_INPUT: InputState = InputState {
     may_receive: false,
     end: false,
     is_over: false,
+    has_urgent: false,
     wanted_bytes: 1,
 };
 
@@ -258,8 +289,43 @@ impl Connection {
         self.input_state.is_over |= is_over;
     }
 
-    /// Executes what is there or receives once, as far as one turn goes.
-    pub fn serve(&mut self, context: &mut WorkerContext<'_, '_>) -> Turn {
+    /// Notes that the peer has sent urgent data.
+    pub fn expect_urgent(&mut self) {
+        self.input_state.has_urgent = true;
+    }
+
+    /// Returns whether its next turn begins with a receive into the worker's buffer. Nothing but its
+    /// turns, and messages of other threads, changes that.
+    #[inline]
+    pub fn receives_in_place(&self) -> bool {
+        self.wants_input()
+            && !self.input_state.has_requests
+            && !self.direct_receive.is_partial()
+            && self.input.is_empty()
+    }
+
+    /// Receives what its next turn would, into `buffer`, which is as long as that of the turn.
+    ///
+    /// # Errors
+    /// When nothing will come any more. Its next turn is to be told, as it is of what has come.
+    #[inline]
+    pub fn receive_ahead(
+        &mut self,
+        buffer: &mut [u8],
+        counters: &WorkerCounters,
+    ) -> Result<Received, CloseReason> {
+        debug_assert!(self.receives_in_place(), "the turn would receive in place");
+        self.receive(buffer, counters)
+    }
+
+    /// Executes what is there or receives once, as far as one turn goes. What was received ahead of
+    /// the turn takes the place of that receive.
+    pub fn serve(
+        &mut self,
+        ahead: Option<ReceivedAhead<'_>>,
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Turn {
+        assert!(ahead.is_none() || self.receives_in_place(), "no input is passed over");
         if self.is_held {
             return self.held_turn();
         }
@@ -278,7 +344,10 @@ impl Connection {
             // has perhaps a reply to receive when he asks for further ones.
             self.has_unreceived = context.shared.in_flight.has_any(self.id());
         }
-        let served = if self.input_state.has_requests {
+        let served = if let Some(ahead) = ahead {
+            let ReceivedAhead { received, bytes, decoded } = ahead;
+            received.and_then(|received| self.execute_in_place(bytes, received, decoded, context))
+        } else if self.input_state.has_requests {
             self.execute_input(context)
         } else if self.direct_receive.is_partial() {
             self.receive_value(context)
@@ -300,34 +369,55 @@ impl Connection {
         }
     }
 
-    /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
+    /// Receives into the worker's buffer and executes there.
     fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
+        let received = self.receive(context.receive, context.counters)?;
+        // Taken out of the context for the call, so that the context can be lent along.
+        let receive = std::mem::take(&mut context.receive);
+        let bytes = &mut receive[..received.count];
+        let executed = self.execute_in_place(bytes, received, None, context);
+        context.receive = receive;
+        executed
+    }
+
+    /// Receives into `buffer`, no more than the head where a long value is likely to follow.
+    #[inline]
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        counters: &WorkerCounters,
+    ) -> Result<Received, CloseReason> {
         let most = match self.direct_receive.is_likely() && self.transport.receives_head_first() {
             true => HEAD_BYTES,
-            false => context.receive.len(),
+            false => buffer.len(),
         };
-        let count = self.transport.receive(&mut context.receive[..most], context.counters)?;
-        count_received(count, context);
-        let is_full = count == most;
-        self.input_state.may_receive = self.input_state.end || is_full;
+        let count = self.transport.receive(&mut buffer[..most], counters)?;
+        count_received(count, counters);
+        Ok(Received { count, is_full: count == most })
+    }
+
+    /// Executes `bytes`, which were received into a buffer of the worker and may have been decoded,
+    /// where they are; keeps only what is unfinished.
+    fn execute_in_place(
+        &mut self,
+        bytes: &mut [u8],
+        received: Received,
+        decoded: Option<Decoded>,
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Result<(), CloseReason> {
+        let Received { count, is_full } = received;
+        self.note_received(count, is_full);
         if count == 0 {
             return Ok(());
         }
-        // Taken out of the context for the call, so that the context can be lent along.
-        let receive = std::mem::take(&mut context.receive);
-        self.session.state.input = InputUse { bytes: count, free_bytes: receive.len() - count };
-        let executed = self.execute(&mut receive[..count], context);
-        if let Ok(consumed) = executed
-            && consumed < count
-            && !self.is_closing
-        {
-            let rest = &receive[consumed..count];
+        self.session.state.input = InputUse { bytes: count, free_bytes: RECEIVE_BYTES - count };
+        let consumed = self.execute(bytes, decoded, context)?;
+        if consumed < count && !self.is_closing {
+            let rest = &bytes[consumed..];
             let kept = self.receive_directly(rest, context);
             self.input = context.buffers.take();
             self.input.extend_from_slice(&rest[..kept]);
         }
-        context.receive = receive;
-        executed?;
         self.direct_receive.note_first(is_full);
         self.check_input(context)
     }
@@ -344,10 +434,17 @@ impl Connection {
             self.input.reserve_exact(room);
         }
         let count = self.transport.receive_appending(&mut self.input, context.counters)?;
-        count_received(count, context);
-        let is_full = self.input.len() == self.input.capacity();
-        self.input_state.may_receive = self.input_state.end || is_full;
+        count_received(count, context.counters);
+        self.note_received(count, self.input.len() == self.input.capacity());
         if count == 0 { Ok(()) } else { self.execute_input(context) }
+    }
+
+    /// Notes that a receive has brought `count` bytes, and whether those filled its room.
+    #[inline]
+    fn note_received(&mut self, count: usize, is_full: bool) {
+        let state = &mut self.input_state;
+        state.has_urgent &= count > 0;
+        state.may_receive = state.end || state.has_urgent || is_full;
     }
 
     /// Executes the complete requests of the input kept.
@@ -357,9 +454,14 @@ impl Connection {
         self.lent_bytes = input.capacity();
         let (bytes, free_bytes) = (input.len() - start, input.capacity() - input.len());
         self.session.state.input = InputUse { bytes, free_bytes };
-        let executed = self.execute(&mut input[start..], context);
+        // A request is not decoded beyond the limit: how it arrives does not decide whether it runs.
+        let most = self.query_bytes_max(context) - self.direct_receive.filled_bytes();
+        let end = start + bytes.min(most);
+        let executed = self.execute(&mut input[start..end], None, context);
         self.lent_bytes = 0;
-        start += executed?;
+        let consumed = executed?;
+        start += consumed;
+        self.input_state.has_requests |= consumed > 0 && end < input.len();
         if start == input.len() {
             context.buffers.give(input);
             return self.check_input(context);
@@ -374,17 +476,22 @@ impl Connection {
         self.check_input(context)
     }
 
-    /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed.
+    /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed. The
+    /// first of them may have been `decoded` into the context's batch.
     fn execute(
         &mut self,
         buffer: &mut [u8],
+        mut decoded: Option<Decoded>,
         context: &mut WorkerContext<'_, '_>,
     ) -> Result<usize, CloseReason> {
         self.provide_output(context);
         let mut consumed = 0;
         for _ in 0..BATCHES_PER_TURN_MAX {
             let rest = &mut buffer[consumed..];
-            let Decoded { consumed: count, next } = self.decode(rest, context);
+            let Decoded { consumed: count, next } = match decoded.take() {
+                Some(decoded) => decoded,
+                None => self.decode(rest, context.batch, context.settings),
+            };
             consumed += count;
             if count > 0 {
                 self.direct_receive.note_consumed();
@@ -557,24 +664,27 @@ impl Connection {
         self.input_state.wanted_bytes = bytes;
     }
 
-    fn decode(&mut self, buffer: &mut [u8], context: &mut WorkerContext<'_, '_>) -> Decoded {
+    /// Decodes the next requests of `buffer` into `batch`. What decides how is changed by nothing
+    /// but its own requests, so that this may be ahead of its turn.
+    #[inline]
+    pub fn decode(&mut self, buffer: &mut [u8], batch: &mut Batch, settings: &Settings) -> Decoded {
         let authenticated = self.session.state.authenticated;
         if let Some(decoder) = &mut self.memcached {
             let requests_max = if authenticated { REQUESTS_PER_BATCH_MAX } else { 1 };
             let limits = memcached::Limits {
-                item_bytes_max: context.settings.memcached.item_bytes_max,
+                item_bytes_max: settings.memcached.item_bytes_max,
                 is_authenticated: authenticated,
             };
-            return decoder.decode(buffer, context.batch, requests_max, &limits);
+            return decoder.decode(buffer, batch, requests_max, &limits);
         }
         let limits = Limits {
-            bulk_bytes_max: context.settings.clients.bulk_bytes_max,
+            bulk_bytes_max: settings.clients.bulk_bytes_max,
             authenticated,
             ..Limits::REDIS
         };
         // AUTH changes the limits of what follows it.
         let requests_max = if authenticated { REQUESTS_PER_BATCH_MAX } else { 1 };
-        self.decoder.decode(buffer, context.batch, requests_max, &limits)
+        self.decoder.decode(buffer, batch, requests_max, &limits)
     }
 
     /// Closes the connection once its replies are sent.
@@ -629,6 +739,12 @@ impl Connection {
         !self.is_closing && self.wait_reason.is_none() && !self.is_held
     }
 
+    /// Returns the database that its next request uses.
+    #[inline]
+    pub fn database(&self) -> DatabaseIndex {
+        self.session.state.database
+    }
+
     /// Returns the number of its session.
     pub fn id(&self) -> u64 {
         self.session.state.id
@@ -668,11 +784,20 @@ impl Connection {
             self.put_back();
             return Ok(());
         }
-        let most = match self.session.state.authenticated {
-            true => context.settings.clients.query_bytes_max,
-            false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(context.settings.clients.query_bytes_max),
-        };
-        if self.kept_bytes() > most { Err(CloseReason::QueryLimit) } else { Ok(()) }
+        match self.kept_bytes() > self.query_bytes_max(context) {
+            true => Err(CloseReason::QueryLimit),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the most bytes that a request may have.
+    #[inline]
+    fn query_bytes_max(&self, context: &WorkerContext<'_, '_>) -> usize {
+        let most = context.settings.clients.query_bytes_max;
+        match self.session.state.authenticated {
+            true => most,
+            false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(most),
+        }
     }
 }
 
@@ -684,7 +809,7 @@ impl AsFd for Connection {
 
 /// Counts a receive that brought `count` bytes.
 #[inline]
-fn count_received(count: usize, context: &WorkerContext<'_, '_>) {
-    context.counters.reads.add(u64::from(count > 0));
-    context.counters.input_bytes.add(count as u64);
+fn count_received(count: usize, counters: &WorkerCounters) {
+    counters.reads.add(u64::from(count > 0));
+    counters.input_bytes.add(count as u64);
 }

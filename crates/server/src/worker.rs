@@ -20,7 +20,7 @@ use sys::poll::{Events, Interest, Poller, Ready};
 use crate::accept::Acceptor;
 use crate::buffers::BufferPool;
 use crate::config::Settings;
-use crate::connection::{CloseReason, Connection, Flushed, Turn, WorkerContext};
+use crate::connection::{CloseReason, Connection, Flushed, RECEIVE_BYTES, Turn, WorkerContext};
 use crate::listen::Listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::server_state::ServerState;
@@ -31,12 +31,11 @@ use log_turn::LogTurn;
 use messages::note_monitor;
 use polled::stay_awake;
 use polling::{PollMode, Polling};
+use receive_ahead::ReceiveAhead;
 use waiting_connections::{WaitPlace, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
-/// The buffer that requests are received in.
-const RECEIVE_BYTES: usize = 64 * 1024;
 /// Replies of one connection above which they are sent at once, not at the end of the round.
 const DEFERRED_BYTES_MAX: usize = 64 * 1024;
 /// Growth of private memory that is reported to the keyspace in one piece.
@@ -58,6 +57,8 @@ pub struct Worker<'s> {
     connections: TokenTable<Member>,
     receive: Box<[u8]>,
     batch: Batch,
+    /// What was received for the connections that have their turns next.
+    ahead: ReceiveAhead,
     buffers: BufferPool,
     execution: ExecutionContext<'s>,
     /// The time of `execution` was read in this round and nothing has run since.
@@ -168,6 +169,7 @@ mod log_turn;
 mod messages;
 mod polled;
 pub mod polling;
+mod receive_ahead;
 mod waiting_connections;
 
 impl<'s> Worker<'s> {
@@ -196,6 +198,7 @@ impl<'s> Worker<'s> {
             connections: TokenTable::default(),
             receive: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             batch: Batch::new(),
+            ahead: ReceiveAhead::default(),
             buffers: BufferPool::default(),
             execution: ExecutionContext {
                 now: shared.runtime.clock().wall(),
@@ -405,10 +408,18 @@ impl<'s> Worker<'s> {
         self.ended_keys = 0;
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
+        let mut ahead_end = 0;
         for index in 0..events.len() {
+            if index == ahead_end {
+                ahead_end += self.receive_ahead_of_ready(events, index);
+            }
             self.on_ready(events.at(index));
         }
-        for _ in 0..queued_count {
+        ahead_end = 0;
+        for index in 0..queued_count {
+            if index == ahead_end {
+                ahead_end += self.receive_ahead_of_queued(queued_count - index);
+            }
             let Some(token) = self.queued.pop_front() else { break };
             if let Some(member) = self.connections.get_mut(token) {
                 member.is_queued = false;
@@ -424,6 +435,11 @@ impl<'s> Worker<'s> {
         if !self.log_turn.is_due() {
             self.shared.durability.note_round(&self.shared.runtime);
         }
+    }
+
+    /// Returns whether the event is one of a listener.
+    fn is_acceptor(&self, ready: Ready) -> bool {
+        self.acceptor.as_ref().is_some_and(|acceptor| acceptor.is_token(ready.token))
     }
 
     fn on_ready(&mut self, ready: Ready) {
@@ -449,6 +465,9 @@ impl<'s> Worker<'s> {
         if ready.hangup {
             member.connection.expect_end(ready.is_over);
         }
+        if ready.urgent {
+            member.connection.expect_urgent();
+        }
         if ready.writable && member.awaits_room && !member.is_unflushed {
             member.is_unflushed = true;
             self.unflushed.push(token);
@@ -464,7 +483,9 @@ impl<'s> Worker<'s> {
     /// Gives a connection its turn.
     fn serve(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        let turn = member.connection.serve(&mut context!(self));
+        let mut context = context!(self);
+        let ahead = self.ahead.take(token, &mut context);
+        let turn = member.connection.serve(ahead, &mut context);
         if member.connection.transport().is_polled() {
             member.polls = 0;
             stay_awake(&mut self.awake, member, token);

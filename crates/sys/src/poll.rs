@@ -15,8 +15,10 @@ use rustix::time::Timespec;
 use crate::descriptors::SharedDescriptor;
 use crate::return_stack;
 
-const EDGES: epoll::EventFlags =
-    epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
+const EDGES: epoll::EventFlags = epoll::EventFlags::IN
+    .union(epoll::EventFlags::PRI)
+    .union(epoll::EventFlags::RDHUP)
+    .union(epoll::EventFlags::ET);
 
 /// What to be told of, beside hang-ups and errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub struct Ready {
     pub token: u64,
     /// A read returns bytes, the end or an error.
     pub readable: bool,
+    /// There is urgent data, where reads end, though more may be behind it.
+    pub urgent: bool,
     /// A write has room, or an error to tell.
     pub writable: bool,
     /// The peer has closed, or the descriptor has an error. A read shows it once it has returned
@@ -156,6 +160,7 @@ impl Events {
             readable: flags.intersects(
                 epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
             ),
+            urgent: flags.contains(epoll::EventFlags::PRI),
             writable: flags.intersects(
                 epoll::EventFlags::OUT | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
             ),

@@ -244,7 +244,8 @@ options! {
         output_limit: OutputLimit = "client-output-buffer-limit",
             OutputLimits,
             "normal 1073741824 268435456 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
-        /// Bytes of input that a client may have waiting, a request underway included.
+        /// Bytes of input that a client may have waiting, a request underway included. A request of
+        /// more ends its client, however it arrives.
         query_bytes_max: usize = "client-query-buffer-limit",
             Bytes { min: 1 << 20, max: QUERY_BYTES_MAX }, "1073741824";
         /// Bytes of the largest argument, and of the longest string that APPEND and SETRANGE make.

@@ -117,7 +117,7 @@ impl Connection {
         // With half of its line end the value is as well input.
         if bytes < VALUE_BYTES_MIN
             // As input it ends its client before it is whole, however fast it comes.
-            || bytes > context.settings.clients.query_bytes_max
+            || head_bytes + bytes + LINE_END_BYTES > context.settings.clients.query_bytes_max
             || arrived > bytes
             || !engine.may_reserve_for(&self.session, &awaited, context.execution)
         {
@@ -154,8 +154,9 @@ impl Connection {
         let before = block.filled_bytes();
         let room = &mut context.receive[..BEHIND_BYTES];
         let behind = self.transport.receive_value(block, room, context.counters)?;
-        count_received(block.filled_bytes() - before + behind.len(), context);
-        self.input_state.may_receive = self.input_state.end || behind.len() == BEHIND_BYTES;
+        let count = block.filled_bytes() - before + behind.len();
+        count_received(count, context.counters);
+        self.note_received(count, behind.len() == BEHIND_BYTES);
         if behind.is_empty() {
             return self.check_input(context);
         }

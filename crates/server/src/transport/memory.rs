@@ -40,6 +40,10 @@ struct State {
     reply_bytes_max: usize,
     /// The worker polls it no more, and is told of what comes.
     is_armed: bool,
+    /// A receive fails, once.
+    fails_once: bool,
+    /// How many bytes each receive has brought.
+    received: Vec<usize>,
 }
 
 impl Transport for Memory {
@@ -62,10 +66,14 @@ impl Transport for Memory {
 
     fn receive(&mut self, buffer: &mut [u8], _: &WorkerCounters) -> Result<usize, TransportEnd> {
         let mut state = self.0.state();
+        if std::mem::take(&mut state.fails_once) {
+            return Err(TransportEnd::Broken);
+        }
         let count = state.requests.len().min(buffer.len()).min(state.receive_bytes_max);
         for (target, byte) in buffer.iter_mut().zip(state.requests.drain(..count)) {
             *target = byte;
         }
+        state.received.push(count);
         if count == 0 && state.is_closed { Err(TransportEnd::Closed) } else { Ok(count) }
     }
 
@@ -168,16 +176,33 @@ mod tests {
 
     impl TestWorker {
         fn start() -> TestWorker {
+            let mut worker = TestWorker::new();
+            worker.begin();
+            worker
+        }
+
+        /// Returns one that does nothing yet. What its clients say before it begins comes to it in
+        /// one round.
+        fn new() -> TestWorker {
+            TestWorker::with("")
+        }
+
+        /// As [`TestWorker::new`], with further lines of a configuration.
+        fn with(lines: &str) -> TestWorker {
             let mut config = Config::default();
-            let text = b"port 0\nworkers 1\nsegment-size 1mb\n";
-            config.load(read_text(text, None, 1)).unwrap();
+            let text = format!("port 0\nworkers 1\nsegment-size 1mb\n{lines}\n");
+            config.load(read_text(text.as_bytes(), None, 1)).unwrap();
             let origin = server_state::Origin::default();
             let shared =
                 Arc::new(ServerState::new(config, origin, LogControl::detached()).unwrap());
             shared.load(false).unwrap();
-            let served = Arc::clone(&shared);
+            TestWorker { shared, thread: None }
+        }
+
+        fn begin(&mut self) {
+            let served = Arc::clone(&self.shared);
             let run = move || Worker::new(0, &served, None).unwrap().run().unwrap();
-            TestWorker { shared, thread: Some(std::thread::spawn(run)) }
+            self.thread = Some(std::thread::spawn(run));
         }
 
         /// Connects a client, whose transport `limits` has set.
@@ -351,5 +376,204 @@ mod tests {
         other.say(b"GET key\r\n");
         other.hear(b"$1\r\n1\r\n");
         assert_eq!(worker.shared.clients.len(), 1, "both have been counted out");
+    }
+
+    /// As many connections as are received from together, and some more.
+    const MANY: usize = 20;
+
+    #[test]
+    fn eight_ready_connections_are_received_from_before_the_first_has_its_turn() {
+        let mut worker = TestWorker::new();
+        let clients: Vec<Client> = (0..MANY).map(|_| worker.client(|_| {})).collect();
+        clients.iter().for_each(|client| client.say(b"INFO stats\r\n"));
+        worker.begin();
+        for (index, client) in clients.iter().enumerate() {
+            let state = client.wait_until(|state| state.replies.ends_with(b"\r\n\r\n"));
+            let text = String::from_utf8_lossy(&state.replies).into_owned();
+            let line = text.lines().find(|line| line.starts_with("total_net_input_bytes:"));
+            let received = (index / 8 * 8 + 8).min(MANY) * b"INFO stats\r\n".len();
+            assert_eq!(line, Some(&*format!("total_net_input_bytes:{received}")), "of {index}");
+        }
+    }
+
+    #[test]
+    fn failure_that_is_told_once_and_ahead_of_a_turn_ends_the_connection() {
+        let mut worker = TestWorker::new();
+        let other = worker.client(|_| {});
+        let broken = worker.client(|state| state.fails_once = true);
+        other.say(b"PING\r\n");
+        broken.say(b"PING\r\n");
+        let closed = worker.client(|_| {});
+        closed.say(b"PING\r\n");
+        closed.close();
+        worker.begin();
+        other.hear(b"+PONG\r\n");
+        closed.hear(b"+PONG\r\n");
+        for client in [broken, closed] {
+            let state = client.wait_until(|state| state.is_dropped);
+            assert!(state.replies.is_empty(), "{}", state.replies.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn connection_that_is_killed_between_its_receive_and_its_turn_runs_nothing() {
+        let mut worker = TestWorker::new();
+        let [killer, killed] = [(); 2].map(|()| worker.client(|_| {}));
+        killer.say(b"CLIENT KILL TYPE normal\r\n");
+        killed.say(b"SET key 1\r\n");
+        worker.begin();
+        killer.hear(b":1\r\n");
+        drop(killed.wait_until(|state| state.is_dropped && state.replies.is_empty()));
+        assert_eq!(killed.0.state().received, [b"SET key 1\r\n".len()], "it had been received");
+        killer.say(b"EXISTS key\r\n");
+        killer.hear(b":0\r\n");
+    }
+
+    #[test]
+    fn connection_with_much_input_has_its_second_turn_behind_the_first_of_others() {
+        let mut worker = TestWorker::new();
+        let clients: Vec<Client> = (0..MANY).map(|_| worker.client(|_| {})).collect();
+        for (index, client) in clients.iter().enumerate() {
+            client.say(format!("RPUSH list {index}\r\n").repeat(600).as_bytes());
+        }
+        worker.begin();
+        for client in &clients {
+            drop(client.wait_until(|state| {
+                state.replies.iter().filter(|byte| **byte == b'\n').count() == 600
+            }));
+        }
+        let reader = worker.client(|_| {});
+        reader.say(b"LRANGE list 0 -1\r\n");
+        let reply = |count: usize| {
+            let turn = |count| (0..MANY).flat_map(move |index| std::iter::repeat_n(index, count));
+            let text = |index: usize| format!("${}\r\n{index}\r\n", index.to_string().len());
+            let all: Vec<String> = turn(512).chain(turn(count - 512)).map(text).collect();
+            format!("*{}\r\n{}", all.len(), all.concat())
+        };
+        reader.hear(reply(600).as_bytes());
+    }
+
+    #[test]
+    fn where_a_long_value_is_likely_no_more_than_its_head_is_received_ahead() {
+        let worker = TestWorker::start();
+        let clients = [(); 2].map(|()| worker.client(|_| {}));
+        for _ in 0..3 {
+            clients.iter().for_each(|client| client.say(&set(100_000)));
+            clients.iter().for_each(|client| client.hear(b"+OK\r\n"));
+        }
+        for client in clients {
+            let received = &client.0.state().received;
+            let heads = received.iter().filter(|count| **count == 4096).count();
+            assert!(heads >= 2, "all but the first: {received:?}");
+        }
+    }
+
+    /// Requests of all kinds, on keys of their own.
+    fn requests_of(client: usize, generator: &mut base::prng::Prng) -> Vec<u8> {
+        let mut all = Vec::new();
+        let count = 1 + generator.below(12);
+        for _ in 0..count {
+            let key = format!("{client}:{}", generator.below(3));
+            let request = match generator.below(22) {
+                0..4 => format!("SET {key} {}\r\n", generator.below(1000)),
+                4..8 => format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()),
+                8 => format!("SET {key} \"a\\x41 {}\"\r\n", generator.below(1000)),
+                9 => "MULTI\r\n".to_owned(),
+                10 => "EXEC\r\n".to_owned(),
+                11 => "CLIENT REPLY SKIP\r\n".to_owned(),
+                12 => "\r\n".to_owned(),
+                13 => format!("SELECT {}\r\n", generator.below(3)),
+                14 => format!("WATCH {key}\r\n"),
+                15 => format!("RPUSH {key} 1 2 3\r\n"),
+                16 => format!("LRANGE {key} 0 -1\r\n"),
+                17 => format!("BLPOP {key} 0.001\r\n"),
+                18 => format!("DEL {key}\r\n"),
+                19 => format!("MGET {key} {client}:0 {client}:1\r\n"),
+                20 => format!("SETRANGE {key} {} x\r\nGET {key}\r\n", generator.below(100_000)),
+                _ if generator.below(20) > 0 => "PING\r\n".to_owned(),
+                _ => "*1\r\n$x\r\n".to_owned(),
+            };
+            all.extend_from_slice(request.as_bytes());
+        }
+        if generator.below(4) == 0 {
+            let value_bytes = generator.below(150_000) as usize;
+            let value = "v".repeat(value_bytes);
+            all.extend(format!("*3\r\n$3\r\nSET\r\n$3\r\n{client}:0\r\n").into_bytes());
+            all.extend(format!("${value_bytes}\r\n{value}\r\n").into_bytes());
+        }
+        all
+    }
+
+    #[test]
+    fn clients_that_are_ready_together_get_the_replies_that_each_gets_alone() {
+        for seed in 0..60 {
+            let mut generator = base::prng::Prng::new(seed);
+            let streams: Vec<Vec<u8>> =
+                (0..MANY).map(|index| requests_of(index, &mut generator)).collect();
+            let limits: Vec<usize> =
+                (0..MANY).map(|_| [usize::MAX, 100, 7][generator.below(3) as usize]).collect();
+            let open = |worker: &TestWorker, index: usize| {
+                let client = worker.client(|state| state.receive_bytes_max = limits[index]);
+                client.say(&streams[index]);
+                client.close();
+                client
+            };
+            let replies = |client: &Client| {
+                std::mem::take(&mut client.wait_until(|state| state.is_dropped).replies)
+            };
+            let mut worker = TestWorker::new();
+            let together: Vec<Client> = (0..MANY).map(|index| open(&worker, index)).collect();
+            worker.begin();
+            let together: Vec<Vec<u8>> = together.iter().map(replies).collect();
+            drop(worker);
+            let worker = TestWorker::start();
+            for (index, found) in together.iter().enumerate() {
+                let alone = replies(&open(&worker, index));
+                assert!(
+                    *found == alone,
+                    "seed {seed}, client {index}: {}\n{}\n{}",
+                    streams[index][..streams[index].len().min(2000)].escape_ascii(),
+                    found[..found.len().min(2000)].escape_ascii(),
+                    alone[..alone.len().min(2000)].escape_ascii()
+                );
+            }
+        }
+    }
+
+    /// Returns a request of `bytes` in all, whose value is its last argument.
+    fn request_of(words: &[&str], bytes: usize) -> Vec<u8> {
+        let head: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        let head = format!("*{}\r\n{head}", words.len() + 1);
+        let value_bytes = bytes - head.len() - "$1234567\r\n\r\n".len();
+        let request = format!("{head}${value_bytes}\r\n{}\r\n", "v".repeat(value_bytes));
+        assert_eq!(request.len(), bytes, "its length has seven digits");
+        request.into()
+    }
+
+    #[test]
+    fn request_above_the_query_buffer_limit_is_refused_and_one_within_it_runs_however_it_comes() {
+        const LIMIT: usize = 1_100_000;
+        let mut worker = TestWorker::with(&format!("client-query-buffer-limit {LIMIT}"));
+        worker.begin();
+        for receive_bytes_max in [usize::MAX, 500_000, 65_536, LIMIT - 1, 10_007] {
+            for words in [&["ECHO"][..], &["SET", "key"], &["SET", "key", "1", "PX"]] {
+                let client = || worker.client(|state| state.receive_bytes_max = receive_bytes_max);
+                let within = client();
+                // What follows is no part of it.
+                within.say(&[request_of(words, LIMIT), b"PING\r\n".to_vec()].concat());
+                let pong = b"+PONG\r\n";
+                let state = within.wait_until(|state| {
+                    state.replies.ends_with(pong) || state.is_dropped
+                });
+                assert!(!state.is_dropped, "{words:?} by {receive_bytes_max}");
+                drop(state);
+                for excess in [1, 2, 40, 3_000, 200_000] {
+                    let beyond = client();
+                    beyond.say(&request_of(words, LIMIT + excess));
+                    let state = beyond.wait_until(|state| state.is_dropped || !state.replies.is_empty());
+                    assert!(state.is_dropped, "{words:?} and {excess} by {receive_bytes_max}");
+                }
+            }
+        }
     }
 }
