@@ -106,10 +106,11 @@ impl Mark {
         Mark(slow | fast << 8 | u32::from(now) << 16)
     }
 
-    /// Returns whether the key is used so often that a part of its accesses tells enough.
+    /// Returns whether the key is used so often that a part of its accesses tells enough. After a
+    /// turnover without one that counted it is not: its next access tells that it is used again.
     #[inline]
-    pub(crate) fn is_frequent(self) -> bool {
-        (self.0 >> 8) as u8 >= FREQUENT
+    pub(crate) fn is_frequent(self, now: Tick) -> bool {
+        (self.0 >> 8) as u8 >= FREQUENT && u32::from(self.age(now)) < TICKS_PER_TURNOVER
     }
 
     /// Returns the mark after [`FREQUENT_SHARE`] more accesses, at `now`; `random` as of

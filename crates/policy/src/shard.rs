@@ -319,7 +319,7 @@ impl ShardPolicy {
     /// hit of it neither computes nor writes: most hits of a cache are of such keys.
     #[inline(always)]
     fn used(&mut self, mark: Mark) -> Mark {
-        if mark.is_frequent() {
+        if mark.is_frequent(self.now()) {
             self.accesses.frequent_left -= 1;
             return if self.accesses.frequent_left > 0 { mark } else { self.used_often(mark) };
         }
@@ -422,6 +422,17 @@ mod tests {
         let mean = sums.iter().sum::<f64>() / KEYS as f64;
         assert!((mean / expected - 1.0).abs() < 0.1, "{mean}, not {expected}");
         assert!(sums.iter().all(|sum| (0.5..2.0).contains(&(sum / expected))), "{sums:?}");
+    }
+
+    #[test]
+    fn access_of_a_frequent_key_that_has_rested_counts() {
+        let mut policy = policy();
+        let now = policy.now();
+        let rested = Mark::new(81, 81, now.wrapping_sub(64));
+        for key in 0..100 {
+            let next = policy.hit(base::prng::mix(key), 100, rested);
+            assert_eq!(next.stamp(), now, "of key {key}");
+        }
     }
 
     #[test]
