@@ -5,8 +5,8 @@
 //! `FOREBAY_MEMCACHED_SEED` the seed.
 //!
 //! Left out: flush_all, which memcached applies to items of seconds that are over; `E` of the meta
-//! commands but `mg`, which 1.6.18 does not have; `T` of `ma`, which it loses where it does not count in
-//! place.
+//! commands but `mg`, which 1.6.18 does not have; `T` of `ma`, which it loses where it does not
+//! count in place.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};

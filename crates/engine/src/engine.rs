@@ -70,9 +70,9 @@ impl Engine {
         &self.gate
     }
 
-    /// Asks the cache for what the requests of several sessions will access that are to run one after
-    /// the other: a batch that is short gains nothing from overlapping its own cache misses. Each
-    /// comes with its session's database. Changes nothing. The caller holds no guard.
+    /// Asks the cache for what the requests of several sessions will access, which are to run one
+    /// after the other: a batch that is short gains nothing from overlapping its own cache misses.
+    /// Each comes with its session's database. Changes nothing. The caller holds no guard.
     pub fn prefetch<'a>(&self, batches: impl Iterator<Item = (Requests<'a>, DatabaseIndex)>) {
         prefetch_batches(&self.keyspace, batches);
     }

@@ -294,8 +294,8 @@ impl Connection {
         self.input_state.has_urgent = true;
     }
 
-    /// Returns whether its next turn begins with a receive into the worker's buffer. Nothing but its
-    /// turns, and messages of other threads, changes that.
+    /// Returns whether its next turn begins with a receive into the worker's buffer. Nothing but
+    /// its turns, and messages of other threads, changes that.
     #[inline]
     pub fn receives_in_place(&self) -> bool {
         self.wants_input()
@@ -454,7 +454,7 @@ impl Connection {
         self.lent_bytes = input.capacity();
         let (bytes, free_bytes) = (input.len() - start, input.capacity() - input.len());
         self.session.state.input = InputUse { bytes, free_bytes };
-        // A request is not decoded beyond the limit: how it arrives does not decide whether it runs.
+        // No request is decoded beyond the limit: how it arrives does not decide whether it runs.
         let most = self.query_bytes_max(context) - self.direct_receive.filled_bytes();
         let end = start + bytes.min(most);
         let executed = self.execute(&mut input[start..end], None, context);
@@ -476,8 +476,8 @@ impl Connection {
         self.check_input(context)
     }
 
-    /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed. The
-    /// first of them may have been `decoded` into the context's batch.
+    /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed.
+    /// The first of them may have been `decoded` into the context's batch.
     fn execute(
         &mut self,
         buffer: &mut [u8],
