@@ -143,6 +143,13 @@ impl Decoder {
         Decoder::default()
     }
 
+    /// Returns how many bytes of the current request have been looked at: what is decoded next has
+    /// so many at least.
+    #[inline]
+    pub fn seen_bytes(&self) -> usize {
+        self.position + self.scanned
+    }
+
     /// Replaces the contents of `batch` by up to `requests_max` requests of `buffer`.
     ///
     /// `buffer` begins with the first byte that no earlier call consumed and ends with the last

@@ -449,13 +449,17 @@ impl Connection {
 
     /// Executes the complete requests of the input kept.
     fn execute_input(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
+        // No request is decoded beyond the limit: how it arrives does not decide whether it runs.
+        // CONFIG SET may have lowered the limit below what is there of a request already.
+        let limit = self.query_bytes_max(context);
+        let left = limit.checked_sub(self.direct_receive.filled_bytes());
+        let most = left.filter(|most| self.decoder.seen_bytes() <= *most);
+        let most = most.ok_or(CloseReason::QueryLimit)?;
         let mut input = std::mem::take(&mut self.input);
         let mut start = std::mem::take(&mut self.input_start);
         self.lent_bytes = input.capacity();
         let (bytes, free_bytes) = (input.len() - start, input.capacity() - input.len());
         self.session.state.input = InputUse { bytes, free_bytes };
-        // No request is decoded beyond the limit: how it arrives does not decide whether it runs.
-        let most = self.query_bytes_max(context) - self.direct_receive.filled_bytes();
         let end = start + bytes.min(most);
         let executed = self.execute(&mut input[start..end], None, context);
         self.lent_bytes = 0;
