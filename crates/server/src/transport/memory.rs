@@ -555,6 +555,33 @@ mod tests {
     }
 
     #[test]
+    fn request_that_a_lowered_query_buffer_limit_overtakes_ends_its_client_alone() {
+        const ROUNDS_MAX: usize = 100_000;
+        let worker = TestWorker::start();
+        let arguments = format!("$100\r\n{}\r\n", "v".repeat(100)).repeat(30_000);
+        for stop in ["", "$10"] {
+            let (other, client) = (worker.client(|_| {}), worker.client(|_| {}));
+            other.say(b"CONFIG SET client-query-buffer-limit 100mb\r\n");
+            other.hear(b"+OK\r\n");
+            client.say(format!("*100000\r\n{arguments}{stop}").as_bytes());
+            // All of it has been received once the other has been served often enough.
+            let mut rounds = 0;
+            while !client.0.state().requests.is_empty() {
+                other.say(b"PING\r\n");
+                other.hear(b"+PONG\r\n");
+                rounds += 1;
+                assert!(rounds < ROUNDS_MAX, "the worker receives");
+            }
+            other.say(b"CONFIG SET client-query-buffer-limit 1mb\r\n");
+            other.hear(b"+OK\r\n");
+            client.say(b"$");
+            drop(client.wait_until(|state| state.is_dropped));
+            other.say(b"PING\r\n");
+            other.hear(b"+PONG\r\n");
+        }
+    }
+
+    #[test]
     fn request_above_the_query_buffer_limit_is_refused_and_one_within_it_runs_however_it_comes() {
         const LIMIT: usize = 1_100_000;
         let mut worker = TestWorker::with(&format!("client-query-buffer-limit {LIMIT}"));
