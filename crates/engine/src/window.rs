@@ -86,8 +86,8 @@ impl<'a> Window<'a> {
 }
 
 /// Asks the cache for what the requests of `batches` of different sessions will access, each in its
-/// database, as far as they have few requests and fit into one window. A batch of more hides its
-/// misses itself when it runs.
+/// database, as far as they have few requests and fit into one window: those of one window hide
+/// each other's misses. A batch of more hides its misses itself when it runs.
 pub(crate) fn prefetch_batches<'a>(
     keyspace: &Keyspace,
     batches: impl Iterator<Item = (Requests<'a>, DatabaseIndex)>,

@@ -63,8 +63,8 @@ impl MetaFlags {
         MetaFlags::read(tokens, true, || false)
     }
 
-    /// As [`MetaFlags::parse`], of a request that may have `E` or not, and whose key is not the
-    /// base64 that it may have to be.
+    /// As [`MetaFlags::parse`]. `E` is a fault unless the request `admits_new_unique`, and `b` is
+    /// one where `is_key_broken` says that the key is no base64.
     ///
     /// # Errors
     /// The fault, as memcached tells it.

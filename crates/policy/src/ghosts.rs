@@ -30,7 +30,7 @@ pub const BYTES_PER_GHOST: u64 = size_of::<GhostBucket>() as u64 / GHOSTS_PER_BU
 type Turnover = u16;
 const TURNOVER_BITS: u32 = 8;
 const TURNOVER_MASK: Turnover = (1 << TURNOVER_BITS) - 1;
-/// Ghosts that seem older than this are about to seem new: they go.
+/// Ghosts that seem older than this are about to seem new: they are the first to be replaced.
 const AGE_MAX: Turnover = 3 << (TURNOVER_BITS - 2);
 /// The bit of a use that says that a lookup has counted already.
 const MISSED: u16 = 1 << TURNOVER_BITS;
@@ -159,8 +159,8 @@ impl Ghosts {
         Some(if was_missed { mark.dated(now, random) } else { mark.used(now, random) })
     }
 
-    /// Remembers the mark of the key of `hash`, which goes. It has no ghost, as that was taken out
-    /// when the key came: one of its name is that of another key.
+    /// Remembers the mark of the key of `hash`, which goes. Its ghost was taken out when the key
+    /// came, so that one of its name is that of another key, or a copy that a split has left.
     pub fn remember(&mut self, hash: u64, mark: Mark, now: Tick, random: u64) {
         let Some(bucket) = self.bucket(hash) else { return };
         let slot = bucket.victim(now);

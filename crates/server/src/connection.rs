@@ -668,8 +668,8 @@ impl Connection {
         self.input_state.wanted_bytes = bytes;
     }
 
-    /// Decodes the next requests of `buffer` into `batch`. What decides how is changed by nothing
-    /// but its own requests, so that this may be ahead of its turn.
+    /// Decodes the next requests of `buffer` into `batch`. What decides how is changed by its own
+    /// requests and, between rounds, by new settings, so that this may be ahead of its turn.
     #[inline]
     pub fn decode(&mut self, buffer: &mut [u8], batch: &mut Batch, settings: &Settings) -> Decoded {
         let authenticated = self.session.state.authenticated;

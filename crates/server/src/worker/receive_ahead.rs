@@ -86,7 +86,7 @@ impl ReceiveAhead {
         Some(ReceivedAhead { received: slot.received, bytes, decoded: slot.decoded })
     }
 
-    /// Forgets what was received for connections that have been closed since.
+    /// Makes room for what is received next: what was there has had its turns.
     fn begin(&mut self) {
         if self.buffer.is_empty() {
             self.buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
