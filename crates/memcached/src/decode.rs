@@ -124,11 +124,8 @@ impl Decoder {
         if self.scanned == 0 && (self.has_begun || buffer[start] != 0x80) {
             let mut words = Words::default();
             if let Some(end) = split_plain(buffer, start, &mut words) {
-                let mut line = Line { buffer, batch, start, words: &mut words, rest: end..end };
-                return match line.read(end + 1, limits, &mut self.skip) {
-                    Ok(end) => Step::Done(end - start),
-                    Err(missing) => Step::Wanted(missing),
-                };
+                let line = Line { buffer, batch, start, words: &mut words, rest: end..end };
+                return line.step(end + 1, limits, &mut self.skip);
             }
         }
         self.step_of_any(buffer, start, batch, limits)
@@ -161,11 +158,7 @@ impl Decoder {
             return Step::Wanted(1);
         };
         let text_end = end_of_text(buffer, start, end);
-        let mut line = Line::new(buffer, start, text_end, batch, words);
-        match line.read(end + 1, limits, &mut self.skip) {
-            Ok(end) => Step::Done(end - start),
-            Err(missing) => Step::Wanted(missing),
-        }
+        Line::new(buffer, start, text_end, batch, words).step(end + 1, limits, &mut self.skip)
     }
 }
 
@@ -384,6 +377,15 @@ impl<'b> Line<'b> {
     fn refuse_as(&mut self, fault: Fault, is_silent: bool) {
         let start = self.start as u32;
         self.push(fault.verb(), is_silent, &[(start, start)]);
+    }
+
+    /// As [`Line::read`], with how many bytes from the line's first one on are done.
+    #[inline]
+    fn step(mut self, body: usize, limits: &Limits, skip: &mut usize) -> Step {
+        match self.read(body, limits, skip) {
+            Ok(end) => Step::Done(end - self.start),
+            Err(missing) => Step::Wanted(missing),
+        }
     }
 
     /// Reads the line, whose data begins at `body`; returns where what follows begins, or how many

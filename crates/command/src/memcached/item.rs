@@ -122,12 +122,18 @@ pub(super) fn put_number(out: &mut Vec<u8>, number: u64) {
 /// A number from this on has more than three digits.
 pub(super) const FOUR_DIGITS_MIN: usize = 1000;
 
-/// Returns the last three digits of `number`, which has no more, and how many it has.
+/// Returns `begin`, a `length` of three digits at most and the end of the line, and how many of the
+/// bytes that is: eight bytes are appended at once, and cut to those that are text.
 #[inline]
-pub(super) fn three_digits(number: usize) -> ([u8; 3], usize) {
-    debug_assert!(number < FOUR_DIGITS_MIN, "three digits at most");
-    let digits = [number / 100, number / 10 % 10, number % 10].map(|digit| b'0' + digit as u8);
-    (digits, 1 + usize::from(number >= 10) + usize::from(number >= 100))
+pub(super) fn short_line([a, b, c]: [u8; 3], length: usize) -> ([u8; 8], usize) {
+    debug_assert!(length < FOUR_DIGITS_MIN, "three digits at most");
+    let [hundreds, tens, ones] =
+        [length / 100, length / 10 % 10, length % 10].map(|digit| b'0' + digit as u8);
+    match length {
+        100.. => ([a, b, c, hundreds, tens, ones, b'\r', b'\n'], 8),
+        10.. => ([a, b, c, tens, ones, b'\r', b'\n', 0], 7),
+        _ => ([a, b, c, ones, b'\r', b'\n', 0, 0], 6),
+    }
 }
 
 /// Appends the line of `fault`.
@@ -287,4 +293,17 @@ pub(super) fn count(
         view.mark_fetched(key);
     }
     Ok(Counted::Value(number, unique))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_line_says_the_length_in_digits() {
+        for length in 0..FOUR_DIGITS_MIN {
+            let (line, count) = short_line(*b"VA ", length);
+            assert_eq!(&line[..count], format!("VA {length}\r\n").as_bytes());
+        }
+    }
 }

@@ -6,7 +6,7 @@ use memcached::{MetaFlags, MetaMode, encode_binary_key};
 
 use super::item::{
     Counted, FOUR_DIGITS_MIN, Mode, Step, Storage, StoreOutcome, count, expiry_of, item,
-    put_number, reply_data, set_expiry, store, three_digits,
+    put_number, reply_data, set_expiry, short_line, store,
 };
 use super::storage::NOT_NUMBER;
 use super::{CHANGED_KEY, READ_KEY, ROW};
@@ -182,8 +182,7 @@ fn reply_value_head(found: &FoundItem<'_>, reply: &mut Reply<'_>) {
     let (out, length) = (reply.raw_out(), found.value.len());
     out.reserve(64 + length.min(16 * 1024));
     if length < FOUR_DIGITS_MIN {
-        // Eight bytes at once, cut to those that are text.
-        let (head, count) = short_head(length);
+        let (head, count) = short_line(*b"VA ", length);
         let text_end = out.len() + count;
         out.extend_from_slice(&head);
         return out.truncate(text_end);
@@ -191,19 +190,6 @@ fn reply_value_head(found: &FoundItem<'_>, reply: &mut Reply<'_>) {
     out.extend_from_slice(b"VA ");
     put_number(out, length as u64);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Returns the status line of a value of `length`, which has three digits at most, and how many of
-/// the bytes that is.
-#[inline]
-fn short_head(length: usize) -> ([u8; 8], usize) {
-    let ([hundreds, tens, ones], count) = three_digits(length);
-    let head = match count {
-        3 => [b'V', b'A', b' ', hundreds, tens, ones, b'\r', b'\n'],
-        2 => [b'V', b'A', b' ', tens, ones, b'\r', b'\n', 0],
-        _ => [b'V', b'A', b' ', ones, b'\r', b'\n', 0, 0],
-    };
-    (head, count + 5)
 }
 
 /// Replies to a get that has found an item.
@@ -581,18 +567,5 @@ fn put_time(out: &mut Vec<u8>, seconds_left: Option<i64>) {
     match seconds_left {
         None => out.extend_from_slice(b"-1"),
         Some(left) => put_number(out, left as u64),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_short_head_says_the_length_in_digits() {
-        for length in 0..FOUR_DIGITS_MIN {
-            let (head, count) = short_head(length);
-            assert_eq!(&head[..count], format!("VA {length}\r\n").as_bytes());
-        }
     }
 }

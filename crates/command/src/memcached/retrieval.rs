@@ -5,7 +5,7 @@ use keyspace::FoundItem;
 use memcached::parse_i32;
 
 use super::item::{
-    FOUR_DIGITS_MIN, expiry_of, item, put_number, reply_data, set_expiry, three_digits,
+    FOUR_DIGITS_MIN, expiry_of, item, put_number, reply_data, set_expiry, short_line,
 };
 use super::{CHANGED_KEY, READ_KEY, READ_KEYS, ROW};
 use crate::prelude::*;
@@ -112,7 +112,7 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
     let (flags, length) = (found.flags(), found.value.len());
     if flags == 0 && length < FOUR_DIGITS_MIN && !with_unique {
         // Eight bytes at once, cut to those that are text: most heads end like this.
-        let (end, count) = short_end(length);
+        let (end, count) = short_line(*b" 0 ", length);
         let text_end = out.len() + count;
         out.extend_from_slice(&end);
         return out.truncate(text_end);
@@ -126,30 +126,4 @@ fn reply_head(key: &[u8], found: &FoundItem<'_>, with_unique: bool, reply: &mut 
         put_number(out, found.tail().unique);
     }
     out.extend_from_slice(b"\r\n");
-}
-
-/// Returns what a head ends with where the flags are 0 and `length` has three digits at most, and
-/// how many of the bytes that is.
-#[inline]
-fn short_end(length: usize) -> ([u8; 8], usize) {
-    let ([hundreds, tens, ones], count) = three_digits(length);
-    let end = match count {
-        3 => [b' ', b'0', b' ', hundreds, tens, ones, b'\r', b'\n'],
-        2 => [b' ', b'0', b' ', tens, ones, b'\r', b'\n', 0],
-        _ => [b' ', b'0', b' ', ones, b'\r', b'\n', 0, 0],
-    };
-    (end, count + 5)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_short_end_says_the_length_in_digits() {
-        for length in 0..FOUR_DIGITS_MIN {
-            let (end, count) = short_end(length);
-            assert_eq!(&end[..count], format!(" 0 {length}\r\n").as_bytes());
-        }
-    }
 }
