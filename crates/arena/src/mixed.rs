@@ -176,8 +176,20 @@ impl MixedPages {
             let item = self.take_on(memory, page, State::load(memory, page), units);
             return Ok(Place::At(item.expect("the end of the page has room")));
         }
-        let need = NeedRoom { bytes: bytes.max(NEED_BYTES_MIN), region: Region::Slab };
-        fullest.map(Place::OnCompacted).ok_or(need)
+        if let Some(run) = fullest {
+            return Ok(Place::OnCompacted(run));
+        }
+        // No key is to go while there is a place behind the pages that were looked at.
+        if let Some(page) = self.roomiest(units) {
+            let state = State::load(memory, page);
+            if let Some(item) = self.take_on(memory, page, state, units) {
+                return Ok(Place::At(item));
+            }
+            if let Some(run) = compactable(memory, page, state, units, terms) {
+                return Ok(Place::OnCompacted(run));
+            }
+        }
+        Err(NeedRoom { bytes: bytes.max(NEED_BYTES_MIN), region: Region::Slab })
     }
 
     /// Returns an item of `bytes` in `run`, of which [`MixedPages::allocate`] said that it had to
@@ -197,6 +209,7 @@ impl MixedPages {
         let mut holes = Holes::load(memory, page);
         holes.take_between(start, end);
         if end == state.used {
+            assert!(hole.units <= state.dead, "what is gained was free");
             state.used = hole.start;
             state.dead -= hole.units;
         } else {
@@ -377,10 +390,14 @@ impl MixedPages {
         units: u64,
         terms: Terms,
     ) -> Option<Range<u64>> {
-        let lists = self.listed_from(list_of_room(units.max(COMPACTED_UNITS_MIN)));
-        let head = self.heads[lists.checked_ilog2()? as usize];
-        let page = page_list::first(head)?;
+        let page = self.roomiest(units.max(COMPACTED_UNITS_MIN))?;
         compactable(memory, page, State::load(memory, page), units, terms)
+    }
+
+    /// Returns one of the pages with the most room, where that may be `units`.
+    fn roomiest(&self, units: u64) -> Option<u64> {
+        let most = self.listed_from(list_of_room(units)).checked_ilog2()? as usize;
+        page_list::first(self.heads[most])
     }
 
     /// Returns a bit for each list that has pages, from `lowest` on, but for those set aside.

@@ -822,6 +822,35 @@ fn nothing_to_be_had_is_found_by_compaction() {
 }
 
 #[test]
+fn entry_is_put_behind_the_pages_where_its_room_lies_far_apart() {
+    const PAGES: u64 = 9;
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let key = |number: u64| format!("{number:06}").into_bytes();
+    let put = |table: &mut Table, number: u64, bytes: usize| {
+        let (key, value_bytes) = (key(number), vec![b'v'; bytes - 14]);
+        table.insert(arena.hasher().hash(&key), &key, &value(&value_bytes, None))
+    };
+    // Two lengths in turn: neither comes to have pages of its own. All pages are full but the last
+    // one, whose last quarter is nearly free. Then each of the others has room for an entry, but
+    // no two of its holes are as near as the moves for one allow.
+    let mut count = 0;
+    while table.slabs.page_bytes() < PAGES * 16 * 1024 {
+        put(&mut table, count, if count % 2 == 0 { 16 } else { 24 }).expect("there is room");
+        count += 1;
+    }
+    arena.set_limit(arena.usage().touched_bytes);
+    let page_entries = 2 * (16 * 1024 - 64) / (16 + 24);
+    for page in 0..PAGES - 1 {
+        for within in [150, 350, 550] {
+            let key = key(page * page_entries + within);
+            table.remove(table.find(arena.hasher().hash(&key), &key).expect("it is there"));
+        }
+    }
+    put(&mut table, count, 32).expect("the last page has room");
+}
+
+#[test]
 fn full_table_has_little_free_on_its_pages() {
     const STEPS: u64 = 40_000;
     let arena = arena(1 << 20, 16);
