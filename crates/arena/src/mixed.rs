@@ -19,7 +19,7 @@
 //! lengths, so that a walk from the first item on finds each.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arena::Arena;
 use crate::holes::{Hole, Holes, cheapest_run};
@@ -27,6 +27,7 @@ use crate::layout::{LINE_BYTES, TYPE_FREE};
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use crate::page_list::{self, BY_ROOM};
 use crate::page_pool::{PageOwner, QUARTER_BYTES, QUARTERS};
+use crate::sequence;
 use crate::size_class::{ITEM_ROOM, class_bytes, class_of_entry};
 use crate::slab::page_of;
 
@@ -550,6 +551,8 @@ fn compactable(
 
 /// Writes down that `hole` of `page` is one, for whoever walks over the page.
 fn note_hole(memory: &MappedRange, page: u64, hole: Hole) {
+    // It may be in the middle of an item that another thread has unlinked, and a late reader copies.
+    sequence::before_reuse::<AtomicU64>();
     let at = page + LINE_BYTES + u64::from(hole.start) * UNIT_BYTES;
     memory.word(at).store(TYPE_FREE | u64::from(hole.units) << 16, Ordering::Relaxed);
 }
