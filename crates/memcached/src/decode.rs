@@ -122,6 +122,11 @@ impl Decoder {
         limits: &Limits,
     ) -> Step {
         if self.scanned == 0 && (self.has_begun || buffer[start] != 0x80) {
+            if limits.is_authenticated
+                && let Some(end) = push_get_of_one(buffer, start, batch)
+            {
+                return Step::Done(end - start);
+            }
             let mut words = Words::default();
             if let Some(end) = split_plain(buffer, start, &mut words) {
                 let line = Line { buffer, batch, start, words: &mut words, rest: end..end };
@@ -197,6 +202,53 @@ fn end_of_word(buffer: &[u8], start: usize, end: usize) -> usize {
         at += 8;
     }
     end
+}
+
+/// Adds the request of the line at `start` of `buffer` where it is like most: a `get` of one key, or
+/// a meta get of its value alone. Returns where what follows begins. There is nothing in such a line
+/// to split or to read but where the key ends.
+#[inline]
+fn push_get_of_one(buffer: &[u8], start: usize, batch: &mut Batch) -> Option<usize> {
+    let (verb, word_end, tail): (_, _, &[u8]) = match buffer[start..] {
+        [b'g', b'e', b't', b' ', ..] => (Verb::Get, start + 3, b"\r\n"),
+        [b'm', b'g', b' ', ..] => (Verb::MetaGet, start + 2, b" v\r\n"),
+        _ => return None,
+    };
+    let key_start = word_end + 1;
+    let key_end = end_of_key(buffer, key_start)?;
+    if key_end == key_start || !buffer[key_end..].starts_with(tail) {
+        return None;
+    }
+    let span = |start: usize, end: usize| (start as u32, end as u32);
+    let (word, key) = (span(start, word_end), span(key_start, key_end));
+    match verb {
+        // The request is where its key begins, as that of each key of several.
+        Verb::Get => {
+            let request = ForeignRequest { verb: verb as u8, is_silent: false, start: key.0 };
+            batch.push_foreign(request, &[word, key]);
+        }
+        _ => {
+            let request = ForeignRequest { verb: verb as u8, is_silent: false, start: word.0 };
+            batch.push_foreign(request, &[word, key, span(key_end + 1, key_end + 2)]);
+        }
+    }
+    Some(key_end + tail.len())
+}
+
+/// Returns where the first byte from `start` of `buffer` on is that is no higher than a blank,
+/// where no more than a key may have are before it.
+#[inline]
+fn end_of_key(buffer: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while at < buffer.len() && at <= start + KEY_BYTES_MAX {
+        let marks = low_bytes(buffer, at)?;
+        if marks != 0 {
+            let end = at + marks.trailing_zeros() as usize / 8;
+            return (end - start <= KEY_BYTES_MAX).then_some(end);
+        }
+        at += 8;
+    }
+    None
 }
 
 /// Splits the line at `start` of `buffer` into `words`, which are empty, where it is like most: its
@@ -400,13 +452,6 @@ impl<'b> Line<'b> {
         }
         let tokens = self.tokens();
         match self.word(0) {
-            b"get" if tokens == 3 && !self.has_long_key() => {
-                // Most requests: the key is where it begins, as of each key of several.
-                let [word, key] = self.words.first();
-                let verb = Verb::Get as u8;
-                let request = ForeignRequest { verb, is_silent: false, start: key.0 };
-                self.batch.push_foreign(request, &[word, key]);
-            }
             b"get" if tokens >= 3 => {
                 self.retrieval([Verb::Get, Verb::GetSome, Verb::GetLast], false)
             }
@@ -436,11 +481,6 @@ impl<'b> Line<'b> {
             }
             b"cas" if tokens == 7 || tokens == 8 => {
                 return self.storage(Verb::Cas, body, limits, skip);
-            }
-            b"mg" if tokens == 4 && self.word(2) == b"v" && !self.has_long_key() => {
-                // Most requests: nothing but the value is asked for, so there is nothing to read.
-                let [word, key, flag] = self.words.first();
-                self.push(Verb::MetaGet as u8, false, &[word, key, flag]);
             }
             b"mg" if tokens >= 3 => self.meta(Verb::MetaGet),
             b"md" if tokens >= 3 => self.meta(Verb::MetaDelete),

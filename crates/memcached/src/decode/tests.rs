@@ -304,3 +304,24 @@ fn a_line_that_is_split_in_one_pass_has_the_words_that_it_has_step_by_step() {
     }
     assert!(counts.iter().all(|count| *count > 5_000), "{counts:?}");
 }
+
+#[test]
+fn a_get_of_one_key_is_the_same_whether_its_line_is_split_or_not() {
+    let mut random = Prng::new(11);
+    for _ in 0..20_000 {
+        let about_the_most = random.below(20) == 0;
+        let length = if about_the_most { 245 + random.below(10) } else { random.below(20) };
+        let rare = random.below(4) == 0;
+        let key: Vec<u8> = (0..length)
+            .map(|_| random.pick(if rare { b"ab! \x1F\xA0\0\t" } else { b"abcdefx\xFF" }))
+            .collect();
+        for (verb, flag) in [("get ", ""), ("mg ", " v"), ("mg ", " k"), ("get ", " v")] {
+            let line = |end: &[u8]| {
+                let request = [verb.as_bytes(), &key, flag.as_bytes(), end].concat();
+                decode(&[&request, &b"get next\r\n"[..]].concat(), || usize::MAX / 2, &LIMITS)
+            };
+            // A line whose end is a line feed alone is always split.
+            assert_eq!(line(b"\r\n"), line(b"\n"), "{verb}{}{flag}", key.escape_ascii());
+        }
+    }
+}
