@@ -1,6 +1,6 @@
 """A client that sends urgent data between two requests, by TCP to the port that is its second
-argument. It says "ready" and sends once it has read a line; then it says "sent", and "answered" once
-both replies have come.
+argument. It says "ready" and sends once it has read a line; then it says "sent", and "answered"
+once both replies have come.
 """
 
 import socket

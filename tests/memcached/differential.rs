@@ -4,9 +4,9 @@
 //! compared as none, over or to come. `FOREBAY_MEMCACHED_COMMANDS` is the number of requests,
 //! `FOREBAY_MEMCACHED_SEED` the seed.
 //!
-//! Left out: flush_all, which memcached applies to items of seconds that are over; `E`, which 1.6.18
-//! does not have, of the meta commands that have it here; `T` of `ma`, which it loses where it does not
-//! count in place.
+//! Left out: flush_all, which memcached applies to items of seconds that are over; `E`, which
+//! 1.6.18 does not have, of the meta commands that have it here; `T` of `ma`, which it loses where
+//! it does not count in place.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -551,7 +551,7 @@ fn compactable(
 
 /// Writes down that `hole` of `page` is one, for whoever walks over the page.
 fn note_hole(memory: &MappedRange, page: u64, hole: Hole) {
-    // It may be in the middle of an item that another thread has unlinked, and a late reader copies.
+    // It may be in the middle of an item that another thread has unlinked and a late reader copies.
     sequence::before_reuse::<AtomicU64>();
     let at = page + LINE_BYTES + u64::from(hole.start) * UNIT_BYTES;
     memory.word(at).store(TYPE_FREE | u64::from(hole.units) << 16, Ordering::Relaxed);

@@ -204,9 +204,9 @@ fn end_of_word(buffer: &[u8], start: usize, end: usize) -> usize {
     end
 }
 
-/// Adds the request of the line at `start` of `buffer` where it is like most: a `get` of one key, or
-/// a meta get of its value alone. Returns where what follows begins. There is nothing in such a line
-/// to split or to read but where the key ends.
+/// Adds the request of the line at `start` of `buffer` where it is like most: a `get` of one key,
+/// or a meta get of its value alone. Returns where what follows begins. There is nothing in such a
+/// line to split or to read but where the key ends.
 #[inline]
 fn push_get_of_one(buffer: &[u8], start: usize, batch: &mut Batch) -> Option<usize> {
     let (verb, word_end, tail): (_, _, &[u8]) = match buffer[start..] {
