@@ -40,13 +40,15 @@
 //!
 //! Entry header, one word (bit 0 is the lowest):
 //! ```text
-//! 0  4 type | 4 4 encoding | 8 TTL | 9 1 won | 10 1 fetched | 11 costed | 12 large | 13 long
-//! 14 1 mark counts | 15 1 roomy | 16 32 mark | 48 8 key length | 56 8 value length
+//! 0  4 type | 4 3 encoding | 7 1 mark counts | 8 TTL | 9 1 won | 10 1 fetched | 11 costed
+//! 12 large | 13 long | 14 1 roomy | 15 32 mark | 47 7 key length | 54 10 value length
 //! ```
+//! A small entry is long where its key has 128 bytes or more, or its value 1,024.
+//!
 //! A roomy small entry has an item that is larger than it needs (`item_bytes`), so that its value
 //! can grow; that concerns its owner alone.
 //!
-//! A costed entry knows a cost, in a byte ([`Cost`]): bits 48 to 56 of the header where it is
+//! A costed entry knows a cost, in a byte ([`Cost`]): bits 54 to 62 of the header where it is
 //! large or long, else the last byte of its item, which has one more for it. That concerns its
 //! owner alone too.
 //!
@@ -56,7 +58,7 @@
 //! ```text
 //! 0 handle, which means something to the server alone | 1 number of elements (small entries)
 //! ```
-//! An item of memcached is a string too, of type 9 and encoding 8; behind the value there are
+//! An item of memcached is a string too, of type 9 and encoding 0; behind the value there are
 //! `ITEM_TAIL_BYTES` more, which its lengths count:
 //! ```text
 //! byte 0   4 flags | byte 4   8 unique (CAS) | byte 12   1 state
@@ -91,7 +93,7 @@
 /// "FOREBAY\0" read as a little-endian word.
 pub const MAGIC: u64 = 0x0059_4142_4552_4F46;
 /// The version of this layout; a reader refuses any other.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// The size of a slab page and of the index pool's blocks, in bytes.
 pub const PAGE_BYTES: u64 = 16 * 1024;
@@ -112,6 +114,11 @@ pub const LINK_SPILLED: u64 = 0xFF_FFFF_FFFF;
 pub const CHAIN_ENTRIES_MAX: usize = CHAIN_BUCKETS_MAX * SLOTS_PER_BUCKET;
 /// The largest small entry, all of its bytes counted; a larger one becomes an extent.
 pub const SMALL_ENTRY_BYTES_MAX: u64 = 4080;
+/// From so many bytes of key on a small entry is long: its lengths have a word of their own.
+const KEY_BYTES_LONG: u64 = 1 << 7;
+/// As above, of its value. Most keys are shorter than 128 bytes, and a word is much beside a value
+/// of some hundred bytes.
+const VALUE_BYTES_LONG: u64 = 1 << 10;
 /// The bytes of a block before its key.
 pub const BLOCK_HEADER_BYTES: u64 = 64;
 
@@ -248,7 +255,8 @@ pub enum Encoding {
     Listpack = 5,
     /// No string: the value begins with an intset of Redis.
     Intset = 6,
-    /// A string, and behind it what memcached's clients store beside one.
+    /// A string, and behind it what memcached's clients store beside one. An entry header has its
+    /// low three bits, which are zero, as those of any encoding, and its highest in the type.
     Item = 8,
 }
 
@@ -354,20 +362,25 @@ impl Cost {
 pub struct Header(pub u64);
 
 impl Header {
-    /// The bit by which the number of an item's type differs from that of a string; and the number
-    /// of its encoding, so that no branch is needed to set it.
-    const ITEM: u64 = Encoding::Item as u64;
+    const ENCODING_SHIFT: u32 = 4;
+    const ENCODING_BITS: u64 = 7;
+    const MARK_COUNTS: u64 = 1 << 7;
     const TTL: u64 = 1 << 8;
     const WON: u64 = 1 << 9;
     const FETCHED: u64 = 1 << 10;
     const COSTED: u64 = 1 << 11;
     const LARGE: u64 = 1 << 12;
     const LONG: u64 = 1 << 13;
-    const MARK_COUNTS: u64 = 1 << 14;
-    const ROOMY: u64 = 1 << 15;
-    const MARK_SHIFT: u32 = 16;
+    const ROOMY: u64 = 1 << 14;
+    const MARK_SHIFT: u32 = 15;
     const MARK: u64 = 0xFFFF_FFFF << Header::MARK_SHIFT | Header::MARK_COUNTS;
-    const COST_SHIFT: u32 = 48;
+    const KEY_LENGTH_SHIFT: u32 = 47;
+    const VALUE_LENGTH_SHIFT: u32 = 54;
+    const LENGTHS: u64 = u64::MAX << Header::KEY_LENGTH_SHIFT;
+    const COST_SHIFT: u32 = 54;
+    /// The bit by which the number of an item's type differs from that of a string; and the number
+    /// of its encoding, so that no branch is needed to set it.
+    const ITEM: u64 = Encoding::Item as u64;
 
     /// Returns a header with `value_type`, `encoding` and `mark`; all else zero.
     pub fn new(value_type: ValueType, encoding: Encoding, mark: AccessMark) -> Header {
@@ -377,7 +390,8 @@ impl Header {
     /// Returns what `encoding` sets: its number, and the bit of an item in that of the type.
     #[inline(always)]
     fn bits_of(encoding: Encoding) -> u64 {
-        (encoding as u64) << 4 | encoding as u64 & Header::ITEM
+        let number = encoding as u64;
+        (number & Header::ENCODING_BITS) << Header::ENCODING_SHIFT | number & Header::ITEM
     }
 
     /// Returns the type's number.
@@ -404,7 +418,7 @@ impl Header {
     /// Returns the bits of the encoding; unchecked, where a reader may see anything.
     #[inline(always)]
     pub fn encoding_bits(self) -> u64 {
-        (self.0 >> 4) & 0xF
+        (self.0 >> Header::ENCODING_SHIFT) & Header::ENCODING_BITS
     }
 
     /// Returns the encoding.
@@ -419,7 +433,7 @@ impl Header {
             4 => Encoding::Handle,
             5 => Encoding::Listpack,
             6 => Encoding::Intset,
-            8 => Encoding::Item,
+            0 if self.is_item() => Encoding::Item,
             bits => panic!("encoding {bits} does not exist"),
         }
     }
@@ -438,7 +452,8 @@ impl Header {
 
     /// Returns the header with `encoding`.
     pub fn with_encoding(self, encoding: Encoding) -> Header {
-        Header(self.0 & !(0xF0 | Header::ITEM) | Header::bits_of(encoding))
+        let replaced = Header::ENCODING_BITS << Header::ENCODING_SHIFT | Header::ITEM;
+        Header(self.0 & !replaced | Header::bits_of(encoding))
     }
 
     /// Returns whether the entry has a time to live.
@@ -459,7 +474,7 @@ impl Header {
     /// Returns the header of a large entry: lengths zero, they stand in the block.
     pub fn as_large(self) -> Header {
         let cleared = Header::LONG | Header::ROOMY;
-        Header((self.0 | Header::LARGE) & !cleared & (u64::MAX >> 16))
+        Header((self.0 | Header::LARGE) & !cleared & !Header::LENGTHS)
     }
 
     /// Returns whether the item of a small entry has room for more than the entry.
@@ -526,22 +541,23 @@ impl Header {
 
     /// Returns the header of a small entry with these lengths, and whether it needs the long word.
     pub fn with_lengths(self, key_length: u64, value_length: u64) -> Header {
-        let base = self.0 & !Header::LARGE & !Header::LONG & (u64::MAX >> 16);
-        if key_length < 256 && value_length < 256 {
-            Header(base | key_length << 48 | value_length << 56)
+        let base = self.0 & !Header::LARGE & !Header::LONG & !Header::LENGTHS;
+        if are_short(key_length, value_length) {
+            let key_length = key_length << Header::KEY_LENGTH_SHIFT;
+            Header(base | key_length | value_length << Header::VALUE_LENGTH_SHIFT)
         } else {
             Header(base | Header::LONG)
         }
     }
 
-    /// Returns the short key length; of a long or large entry what it costs, or 0.
+    /// Returns the short key length; 0 in a long or large entry.
     pub fn short_key_length(self) -> u64 {
-        (self.0 >> 48) & 0xFF
+        (self.0 >> Header::KEY_LENGTH_SHIFT) & (KEY_BYTES_LONG - 1)
     }
 
-    /// Returns the short value length; 0 in a long or large entry.
+    /// Returns the short value length; of a long or large entry what it costs, or 0.
     pub fn short_value_length(self) -> u64 {
-        self.0 >> 56
+        self.0 >> Header::VALUE_LENGTH_SHIFT
     }
 
     /// Returns what the entry remembers of its accesses.
@@ -642,9 +658,15 @@ impl Location {
 
 /// Returns the bytes of a small entry with these lengths, or `None` where it must be large.
 pub fn small_entry_bytes(key_length: u64, value_length: u64, ttl: bool) -> Option<u64> {
-    let long = if key_length < 256 && value_length < 256 { 0 } else { 8 };
+    let long = if are_short(key_length, value_length) { 0 } else { 8 };
     let total = 8 + long + if ttl { 16 } else { 0 } + key_length + value_length;
     (total <= SMALL_ENTRY_BYTES_MAX).then_some(total)
+}
+
+/// Returns whether the header of a small entry has room for these lengths.
+#[inline(always)]
+fn are_short(key_length: u64, value_length: u64) -> bool {
+    key_length < KEY_BYTES_LONG && value_length < VALUE_BYTES_LONG
 }
 
 /// Returns where the value starts in a block, after a key of `key_length` bytes.
@@ -659,8 +681,9 @@ mod tests {
     #[test]
     fn header_keeps_each_field_apart() {
         let mark = AccessMark { word: 0xABCD_1234, counts: true };
-        let header =
-            Header::new(ValueType::String, Encoding::Raw, mark).with_ttl(true).with_lengths(255, 7);
+        let header = Header::new(ValueType::String, Encoding::Raw, mark)
+            .with_ttl(true)
+            .with_lengths(127, 1023);
         assert_eq!(header.value_type(), ValueType::String);
         assert_eq!(header.encoding(), Encoding::Raw);
         assert_eq!(header.mark(), mark);
@@ -669,8 +692,9 @@ mod tests {
         assert_eq!(header.with_mark(other).mark(), other);
         assert_eq!(header.with_mark(other).with_mark(mark), header);
         assert!(header.has_ttl() && !header.is_large() && !header.is_long());
-        assert_eq!((header.short_key_length(), header.short_value_length()), (255, 7));
-        let long = header.with_lengths(3, 256);
+        assert_eq!((header.short_key_length(), header.short_value_length()), (127, 1023));
+        assert!(header.with_lengths(128, 0).is_long());
+        let long = header.with_lengths(3, 1024);
         assert!(long.is_long());
         assert_eq!((long.short_key_length(), long.short_value_length()), (0, 0));
         assert_eq!(long.prefix_bytes(), 32);
@@ -718,7 +742,7 @@ mod tests {
         assert!(costed.is_costed() && !header.is_costed());
         assert_eq!((costed.item_bytes(20), costed.roomy().item_bytes(64)), (21, 96));
         assert_eq!(costed.item_bytes(SMALL_ENTRY_BYTES_MAX), SMALL_ENTRY_BYTES_MAX);
-        let long = costed.with_lengths(3, 256).with_cost(Cost::from_byte(0xAB));
+        let long = costed.with_lengths(3, 1024).with_cost(Cost::from_byte(0xAB));
         assert!(long.is_long() && long.has_cost_room() && !costed.has_cost_room());
         assert_eq!((long.cost(), long.mark()), (Cost::from_byte(0xAB), header.mark()));
     }

@@ -21,7 +21,7 @@ fn cost(fixture: &Fixture, database: DatabaseIndex, name: &str) -> Option<u64> {
 #[test]
 fn a_cost_stays_with_its_value_and_goes_with_it() {
     let fixture = Fixture::new();
-    for length in [1, 40, 255, 256, 4000, 5000] {
+    for length in [1, 40, 256, 1023, 1024, 4000, 5000] {
         let value = vec![b'v'; length];
         let has = |cost_expected, after: &str| {
             assert_eq!(cost(&fixture, DB0, "k"), Some(cost_expected), "{after}, {length} bytes");
