@@ -11,11 +11,11 @@ pub(crate) const CLASS_COUNT: usize = class_count();
 pub(crate) const ITEM_ROOM: u64 = PAGE_BYTES - LINE_BYTES;
 
 const CLASS_BYTES_MIN: u64 = 16;
-/// Up to which size classes are how far apart, in bytes: from 256 bytes to 1 KiB a 32nd of the
-/// size at most, above that a ninth. Most classes of a table share pages, where a finer one costs
+/// Up to which size classes are how far apart, in bytes: up to 1 KiB as references are, above that
+/// a ninth of the size at most. Most classes of a table share pages, where a finer one costs
 /// nothing but what is counted of it. On pages of its own an item takes no more than one of the
 /// next size that divides a page.
-const STEPS: [(u64, u64); 3] = [(512, 8), (1088, 16), (SMALL_ENTRY_BYTES_MAX, 128)];
+const STEPS: [(u64, u64); 2] = [(1088, 8), (SMALL_ENTRY_BYTES_MAX, 128)];
 /// Statics: of a constant each look-up would copy the whole table first.
 static CLASS_BYTES: [u16; CLASS_COUNT] = class_sizes();
 static ITEMS_PER_PAGE: [u16; CLASS_COUNT] = page_items();

@@ -50,8 +50,8 @@ const LIST_ASIDE: usize = 4;
 /// What is known of a class. There are many, most of them without pages of their own.
 #[derive(Clone, Copy, Default)]
 struct Class {
-    /// Items in use on mixed pages.
-    mixed_items: u32,
+    /// Items in use on mixed pages: no more than fill what a class has pages of its own for.
+    mixed_items: u16,
     /// Where its own pages are among those of all classes, plus one; 0: it has none.
     own: u8,
     /// Whether new items go to pages of its own.
@@ -59,6 +59,7 @@ struct Class {
 }
 
 const _: () = assert!(CLASS_COUNT < u8::MAX as usize, "`Class::own` counts all of them");
+const _: () = assert!(size_of::<Class>() == 4, "each shard has one for each class");
 
 /// The pages of a class's own, at least one.
 struct OwnPages {
@@ -225,7 +226,7 @@ impl Slabs {
         own.used_items -= 1;
         let used_items = own.used_items;
         let class = self.class_mut(state.class);
-        let items = u64::from(used_items + class.mixed_items);
+        let items = u64::from(used_items + u32::from(class.mixed_items));
         class.has_own &= items * class_bytes(state.class) >= OWN_BYTES_LEAST;
         if state.in_use == 0 {
             self.remove_page(arena, page, state);
@@ -361,7 +362,7 @@ impl Slabs {
         if let Some(classes) = &mut self.classes {
             let counts = &mut classes[usize::from(class)];
             counts.mixed_items += 1;
-            let items = u64::from(used_items + counts.mixed_items);
+            let items = u64::from(used_items + u32::from(counts.mixed_items));
             counts.has_own = items * class_bytes(class) >= OWN_BYTES_MIN;
         }
     }
