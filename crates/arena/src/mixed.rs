@@ -166,7 +166,7 @@ impl MixedPages {
             if let Some(item) = self.take_on(memory, page, state, units) {
                 return Ok(Place::At(item));
             }
-            fullest = fullest.or_else(|| compactable(memory, page, state, units, terms));
+            fullest = fullest.or_else(|| compactable(memory, page, state, units, terms.moves_max));
         }
         if let Some(run) = self.run_with_much_room(memory, units, terms) {
             return Ok(Place::OnCompacted(run));
@@ -186,7 +186,7 @@ impl MixedPages {
             if let Some(item) = self.take_on(memory, page, state, units) {
                 return Ok(Place::At(item));
             }
-            if let Some(run) = compactable(memory, page, state, units, terms) {
+            if let Some(run) = compactable(memory, page, state, units, terms.moves_max) {
                 return Ok(Place::OnCompacted(run));
             }
         }
@@ -300,10 +300,61 @@ impl MixedPages {
         {
             return None;
         }
-        let most = self.listed_from(0).checked_ilog2()? as usize;
-        let head = self.heads[most];
-        let room = |&page: &u64| room_of(memory, State::load(memory, page), page);
-        page_list::first_pages::<BY_ROOM>(memory, head).max_by_key(room)
+        self.with_most_room(memory)
+    }
+
+    /// Returns the page with the most room, if an item of `bytes` can be put there, with at most
+    /// `moves_max` moves, once it has the room.
+    pub fn page_to_relieve(&self, memory: &MappedRange, bytes: u64, moves_max: u64) -> Option<u64> {
+        let page = self.with_most_room(memory)?;
+        let in_use = u64::from(State::load(memory, page).in_use);
+        // One alone would take the page with it.
+        let can_be = (2..=moves_max.min(bytes * MOVES_PER_BYTE_MAX)).contains(&in_use);
+        can_be.then_some(page)
+    }
+
+    /// Returns the item of `page`, which is set aside, that is to move to another page, so that an
+    /// item of `bytes` has room on this one; `None` where no page has room for one that is enough.
+    /// Rather one that leaves the room in one piece, and of those the smallest.
+    pub fn item_to_move(&self, memory: &MappedRange, page: u64, bytes: u64) -> Option<u64> {
+        let state = State::load(memory, page);
+        let lacking = bytes.saturating_sub(room_of(memory, state, page) * UNIT_BYTES);
+        let elsewhere = self.with_most_room(memory)?;
+        let room_elsewhere = room_of(memory, State::load(memory, elsewhere), elsewhere);
+        let fits = |&(_, item_bytes): &(u64, u64)| {
+            (lacking..=room_elsewhere * UNIT_BYTES).contains(&item_bytes)
+        };
+        let mut rest = MixedPages::items(memory, page);
+        let end = rest.end + room_at_end(memory, state, page) * UNIT_BYTES;
+        let (mut free_from, mut best) = (rest.start, None);
+        let mut current = MixedPages::next_live(memory, &mut rest);
+        while let Some((item, item_bytes)) = current {
+            let next = MixedPages::next_live(memory, &mut rest);
+            let free_to = next.map_or(end, |(next, _)| next);
+            let rank = (free_to - free_from < bytes, item_bytes);
+            if current.as_ref().is_some_and(fits) && best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, item));
+            }
+            (free_from, current) = (item + item_bytes, next);
+        }
+        best.map(|(_, item)| item)
+    }
+
+    /// Returns where an item of `bytes` can be put on `page`, which [`MixedPages::page_to_relieve`]
+    /// has named with at least as many moves, and which has room for it by now.
+    pub fn place_on(
+        &mut self,
+        memory: &MappedRange,
+        page: u64,
+        bytes: u64,
+        moves_max: u64,
+    ) -> Place {
+        let (state, units) = (State::load(memory, page), bytes / UNIT_BYTES);
+        if let Some(item) = self.take_on(memory, page, state, units) {
+            return Place::At(item);
+        }
+        let run = compactable(memory, page, state, units, moves_max);
+        Place::OnCompacted(run.expect("the page has room and few items"))
     }
 
     /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
@@ -392,7 +443,14 @@ impl MixedPages {
         terms: Terms,
     ) -> Option<Range<u64>> {
         let page = self.roomiest(units.max(COMPACTED_UNITS_MIN))?;
-        compactable(memory, page, State::load(memory, page), units, terms)
+        compactable(memory, page, State::load(memory, page), units, terms.moves_max)
+    }
+
+    /// Returns the page with the most room, as far as a search looks.
+    fn with_most_room(&self, memory: &MappedRange) -> Option<u64> {
+        let most = self.listed_from(0).checked_ilog2()? as usize;
+        let pages = page_list::first_pages::<BY_ROOM>(memory, self.heads[most]);
+        pages.max_by_key(|&page| room_of(memory, State::load(memory, page), page))
     }
 
     /// Returns one of the pages with the most room, where that may be `units`.
@@ -532,7 +590,7 @@ fn compactable(
     page: u64,
     state: State,
     units: u64,
-    terms: Terms,
+    moves_max: u64,
 ) -> Option<Range<u64>> {
     if room_of(memory, state, page) < units {
         return None;
@@ -546,7 +604,7 @@ fn compactable(
     let gained = units * UNIT_BYTES * MOVES_PER_BYTE_MAX;
     let offset = |units: u16| page + LINE_BYTES + u64::from(units) * UNIT_BYTES;
     let items = offset(run.start)..offset(run.end().min(state.used));
-    (moved <= terms.moves_max.min(gained)).then_some(items)
+    (moved <= moves_max.min(gained)).then_some(items)
 }
 
 /// Writes down that `hole` of `page` is one, for whoever walks over the page.

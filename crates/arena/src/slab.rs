@@ -268,6 +268,37 @@ impl Slabs {
         }
     }
 
+    /// Returns the mixed page with the most room, where an item of `class` would go to a mixed page
+    /// and can be put on that one, with at most `moves_max` moves, once it has the room.
+    pub fn page_to_relieve(&self, memory: &MappedRange, class: u8, moves_max: u64) -> Option<u64> {
+        let has_own = |classes: &[Class; CLASS_COUNT]| classes[usize::from(class)].has_own;
+        if self.classes.as_deref().is_some_and(has_own) {
+            return None;
+        }
+        self.mixed.page_to_relieve(memory, class_bytes(class), moves_max)
+    }
+
+    /// As [`MixedPages::item_to_move`], for an item of `class`.
+    pub fn item_to_move(&self, memory: &MappedRange, page: u64, class: u8) -> Option<u64> {
+        self.mixed.item_to_move(memory, page, class_bytes(class))
+    }
+
+    /// Returns where an item of `class` can be put on `page`, which [`Slabs::page_to_relieve`] has
+    /// named and which has room for it by now.
+    pub fn place_on(
+        &mut self,
+        memory: &MappedRange,
+        page: u64,
+        class: u8,
+        moves_max: u64,
+    ) -> Place {
+        let place = self.mixed.place_on(memory, page, class_bytes(class), moves_max);
+        if matches!(place, Place::At(_)) {
+            self.count_mixed(class);
+        }
+        place
+    }
+
     /// Returns the live items of `page`.
     pub fn live_items(memory: &MappedRange, page: u64) -> Vec<u64> {
         if Slabs::is_mixed(memory, page) {

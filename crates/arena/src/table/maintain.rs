@@ -342,13 +342,44 @@ impl Table {
     /// # Errors
     /// NeedRoom when there is none within `terms`.
     pub(super) fn take_item(&mut self, class: u8, terms: Terms) -> Result<u64, NeedRoom> {
-        match self.slabs.allocate(&self.arena, class, terms)? {
+        let place = match self.slabs.allocate(&self.arena, class, terms) {
+            Err(need) if terms.may_grow => self.place_on_relieved(class, terms).ok_or(need)?,
+            place => place?,
+        };
+        match place {
             Place::At(item) => Ok(item),
             Place::OnCompacted(run) => {
                 let live_end = self.compact(run.clone());
                 Ok(self.slabs.allocate_in(&self.memory, run, live_end, class))
             }
         }
+    }
+
+    /// Returns where an item of `class` can be put on the mixed page with the most room, once an
+    /// item of this page has moved to another one; `None` where no move would do, and then nothing
+    /// has moved. Otherwise what is free would be a little on each page, and for an item larger
+    /// than that keys would have to go until there is enough on one.
+    fn place_on_relieved(&mut self, class: u8, terms: Terms) -> Option<Place> {
+        let moves_max = terms.moves_max.saturating_sub(1) / 2;
+        let page = self.slabs.page_to_relieve(&self.memory, class, moves_max)?;
+        self.slabs.set_aside(&self.memory, page);
+        let is_relieved = self.move_one_off(page, class, moves_max);
+        self.slabs.take_back(&self.memory, page);
+        is_relieved.then(|| self.slabs.place_on(&self.memory, page, class, moves_max))
+    }
+
+    /// Moves one item of the mixed page `page`, which is set aside, to another, so that an item of
+    /// `class` has room on `page`. Returns whether it did.
+    fn move_one_off(&mut self, page: u64, class: u8, moves_max: u64) -> bool {
+        let Some(item) = self.slabs.item_to_move(&self.memory, page, class) else {
+            return false;
+        };
+        let class = class_of_entry(&self.memory, item);
+        let terms = Terms { policy: self.policy, may_grow: false, moves_max };
+        let Ok(target) = self.take_item(class, terms) else { return false };
+        self.move_item(item, target, class);
+        self.moved_entries += 1;
+        true
     }
 
     /// Moves the live items of `page` to others, if they are at most `items_max`. A mixed page is

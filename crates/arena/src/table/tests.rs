@@ -861,7 +861,12 @@ fn full_table_has_little_free_on_its_pages() {
     for number in 0..STEPS {
         let (key, bytes) = random_entry(number, &mut random);
         let hash = arena.hasher().hash(&key);
-        while table.insert(hash, &key, &value(&bytes, None)).is_err() {
+        loop {
+            let before = table.moved_entries;
+            if table.insert(hash, &key, &value(&bytes, None)).is_ok() {
+                break;
+            }
+            assert_eq!(table.moved_entries, before, "what is refused moves nothing");
             let drawn = (0..4).filter_map(|_| table.sample(random.next()));
             let longest = drawn.max_by_key(|id| table.entry(*id).value_length());
             table.remove(longest.expect("it has entries"));
@@ -876,8 +881,8 @@ fn full_table_has_little_free_on_its_pages() {
     let free = free as f64 / inserted as f64 / table.slabs.page_bytes() as f64;
     let moved = (table.moved_entries - moved_before) as f64 / inserted as f64;
     println!("{:.2} % free, {moved:.1} entries moved for each that came", free * 100.0);
-    assert!(free < 0.012, "{free} of the pages are free");
-    assert!(moved < 8.0, "{moved} entries move for each that comes");
+    assert!(free < 0.004, "{free} of the pages are free");
+    assert!(moved < 14.0, "{moved} entries move for each that comes");
 }
 
 #[test]
