@@ -47,11 +47,17 @@ unsafe extern "C" fn give_back_object(
     let (object, walk) = unsafe { (&*object, &mut *walk.cast::<Walk>()) };
     // SAFETY: the headers are as many as the object says.
     let headers = unsafe { slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
-    for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
-        if header.p_flags & libc::PF_W == 0 {
-            let start = object.dlpi_addr.wrapping_add(header.p_vaddr) as usize;
-            walk.result = give_back_segment(&walk.pages, start..start + header.p_memsz as usize);
-        }
+    let given_back = |header: &&libc::Elf64_Phdr| {
+        header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0
+    };
+    let segment = |header: &libc::Elf64_Phdr| {
+        let start = object.dlpi_addr.wrapping_add(header.p_vaddr) as usize;
+        start..start + header.p_memsz as usize
+    };
+    // All of them first: the headers lie in a segment, which would come back.
+    let segments: Vec<Range<usize>> = headers.iter().filter(given_back).map(segment).collect();
+    for segment in segments {
+        walk.result = give_back_segment(&walk.pages, segment);
         if walk.result.is_err() {
             return 1;
         }
