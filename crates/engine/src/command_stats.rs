@@ -59,7 +59,7 @@ impl CommandStats {
     /// Returns statistics that have counted nothing.
     pub fn new() -> CommandStats {
         let rows = || command::rows().chain(command::memcached_rows().iter().copied());
-        let row_count = (rows().count() * 4).next_power_of_two();
+        let row_count = (rows().count() * 2).next_power_of_two();
         let mut command_stats = CommandStats {
             rows: (0..row_count).map(|_| StatsRow::default()).collect(),
             nested_nanoseconds: AtomicU64::new(0),
