@@ -22,7 +22,9 @@ fn values_are_read_as_they_were_set() {
     let server = server();
     let (attached, mut writer) = (attach(&server), server.unix());
     let mut value = Vec::new();
-    for (seed, length) in [0, 1, 12, 64, 255, 256, 4000, 4100, 70_000, 3 << 20].iter().enumerate() {
+    for (seed, length) in
+        [0, 1, 12, 64, 256, 1023, 1024, 4000, 4100, 70_000, 3 << 20].iter().enumerate()
+    {
         let (key, expected) = (format!("key:{seed}"), bytes(seed, *length));
         assert_eq!(writer.ask(&set(&key, &expected)).value, Reply::Simple(b"OK".to_vec()));
         let key = key.as_bytes();

@@ -68,6 +68,8 @@ pub(crate) struct Terms {
     pub policy: LimitPolicy,
     /// Whether a mixed page may be added.
     pub may_grow: bool,
+    /// Whether an item of another entry may move to another page, so that there is room on one.
+    pub may_relieve: bool,
     /// How many entries compaction may move.
     pub moves_max: u64,
 }
@@ -315,12 +317,15 @@ impl MixedPages {
 
     /// Returns the item of `page`, which is set aside, that is to move to another page, so that an
     /// item of `bytes` has room on this one; `None` where no page has room for one that is enough.
-    /// Rather one that leaves the room in one piece, and of those the smallest.
+    /// It is the smallest of those that leave the room in one piece, or where none does, of all.
     pub fn item_to_move(&self, memory: &MappedRange, page: u64, bytes: u64) -> Option<u64> {
         let state = State::load(memory, page);
         let lacking = bytes.saturating_sub(room_of(memory, state, page) * UNIT_BYTES);
         let elsewhere = self.with_most_room(memory)?;
         let room_elsewhere = room_of(memory, State::load(memory, elsewhere), elsewhere);
+        if room_elsewhere * UNIT_BYTES < lacking {
+            return None;
+        }
         let fits = |&(_, item_bytes): &(u64, u64)| {
             (lacking..=room_elsewhere * UNIT_BYTES).contains(&item_bytes)
         };

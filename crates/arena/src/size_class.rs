@@ -11,7 +11,7 @@ pub(crate) const CLASS_COUNT: usize = class_count();
 pub(crate) const ITEM_ROOM: u64 = PAGE_BYTES - LINE_BYTES;
 
 const CLASS_BYTES_MIN: u64 = 16;
-/// Up to which size classes are how far apart, in bytes: up to 1 KiB as references are, above that
+/// Up to which size classes are how far apart, in bytes: up to 1,088 as references are, above that
 /// a ninth of the size at most. Most classes of a table share pages, where a finer one costs
 /// nothing but what is counted of it. On pages of its own an item takes no more than one of the
 /// next size that divides a page.

@@ -166,9 +166,9 @@ fn miri_every_kind_of_entry_is_read_back() {
     let mut content = Vec::new();
     for (index, key_length) in [0, 1, 7, 8, 9, 123, 124, 300, 5000].into_iter().enumerate() {
         for (step, length) in [0, 1, 15, 256, 1023, 1024, 4090, 9000].into_iter().enumerate() {
-            // Under miri each length of a key, which is four bytes more, meets a few of those of
-            // values, and each of those a few of keys: it looks for accesses that are wrong, which
-            // depend on either.
+            // Under miri each length of a key meets a few of those of values, and each of those a
+            // few of keys: it looks for accesses that are wrong, which depend on either. Each key
+            // is four bytes longer than these lengths, by its number.
             if cfg!(miri) && (index + step) % 3 != 0 {
                 continue;
             }

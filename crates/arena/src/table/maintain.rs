@@ -333,7 +333,7 @@ impl Table {
     /// transaction moves would be charged to its time with all of its shards held.
     pub(super) fn terms(&self) -> Terms {
         let moves_max = if self.header_depth == 0 { MOVED_ITEMS_MAX } else { 0 };
-        Terms { policy: self.policy, may_grow: true, moves_max }
+        Terms { policy: self.policy, may_grow: true, may_relieve: true, moves_max }
     }
 
     /// Returns an item of `class` with undefined content. May move other entries of the table,
@@ -342,30 +342,44 @@ impl Table {
     /// # Errors
     /// NeedRoom when there is none within `terms`.
     pub(super) fn take_item(&mut self, class: u8, terms: Terms) -> Result<u64, NeedRoom> {
-        let place = match self.slabs.allocate(&self.arena, class, terms) {
-            Err(need) if terms.may_grow => self.place_on_relieved(class, terms).ok_or(need)?,
-            place => place?,
-        };
+        match self.slabs.allocate(&self.arena, class, terms) {
+            Ok(place) => Ok(self.item_at(place, class)),
+            Err(need) if terms.may_relieve => self.take_on_relieved(class, terms).ok_or(need),
+            Err(need) => Err(need),
+        }
+    }
+
+    /// Returns the item of `class` at `place`, which the slabs have named.
+    #[inline(always)]
+    fn item_at(&mut self, place: Place, class: u8) -> u64 {
         match place {
-            Place::At(item) => Ok(item),
+            Place::At(item) => item,
             Place::OnCompacted(run) => {
                 let live_end = self.compact(run.clone());
-                Ok(self.slabs.allocate_in(&self.memory, run, live_end, class))
+                self.slabs.allocate_in(&self.memory, run, live_end, class)
             }
         }
     }
 
-    /// Returns where an item of `class` can be put on the mixed page with the most room, once an
-    /// item of this page has moved to another one; `None` where no move would do, and then nothing
-    /// has moved. Otherwise what is free would be a little on each page, and for an item larger
-    /// than that keys would have to go until there is enough on one.
-    fn place_on_relieved(&mut self, class: u8, terms: Terms) -> Option<Place> {
+    /// Returns an item of `class` on the mixed page with the most room, once an item of this page
+    /// has moved to another one; `None` where no move would do, and then nothing has moved.
+    /// Otherwise what is free would be a little on each page, and for an item larger than that keys
+    /// would have to go until there is enough on one.
+    fn take_on_relieved(&mut self, class: u8, terms: Terms) -> Option<u64> {
+        // A part for the page that the item moves to, and one for the page that it leaves.
         let moves_max = terms.moves_max.saturating_sub(1) / 2;
+        let moved_before = self.moved_entries;
         let page = self.slabs.page_to_relieve(&self.memory, class, moves_max)?;
         self.slabs.set_aside(&self.memory, page);
         let is_relieved = self.move_one_off(page, class, moves_max);
         self.slabs.take_back(&self.memory, page);
-        is_relieved.then(|| self.slabs.place_on(&self.memory, page, class, moves_max))
+        if !is_relieved {
+            return None;
+        }
+        let place = self.slabs.place_on(&self.memory, page, class, moves_max);
+        let item = self.item_at(place, class);
+        self.note_moved(self.moved_entries - moved_before);
+        Some(item)
     }
 
     /// Moves one item of the mixed page `page`, which is set aside, to another, so that an item of
@@ -374,10 +388,10 @@ impl Table {
         let Some(item) = self.slabs.item_to_move(&self.memory, page, class) else {
             return false;
         };
-        let class = class_of_entry(&self.memory, item);
-        let terms = Terms { policy: self.policy, may_grow: false, moves_max };
-        let Ok(target) = self.take_item(class, terms) else { return false };
-        self.move_item(item, target, class);
+        let item_class = class_of_entry(&self.memory, item);
+        let terms = Terms { policy: self.policy, may_grow: false, may_relieve: false, moves_max };
+        let Ok(target) = self.take_item(item_class, terms) else { return false };
+        self.move_item(item, target, item_class);
         self.moved_entries += 1;
         true
     }
@@ -398,7 +412,7 @@ impl Table {
         for item in items {
             let moved = self.moved_entries - moved_before;
             let moves_max = items_max.min(MOVED_ITEMS_MAX).saturating_sub(moved);
-            let terms = Terms { policy: self.policy, may_grow, moves_max };
+            let terms = Terms { policy: self.policy, may_grow, may_relieve: false, moves_max };
             let class = class_of_entry(&self.memory, item);
             let Ok(target) = self.take_item(class, terms) else {
                 self.slabs.take_back(&self.memory, page);

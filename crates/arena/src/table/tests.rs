@@ -4,6 +4,7 @@
 //! keys and half with many; `FOREBAY_TABLE_SEED` repeats those of one seed.
 
 mod flood;
+mod limited;
 mod patched;
 mod rewritten;
 
@@ -93,7 +94,7 @@ impl Pair {
         let mut key = format!("key:{number}").into_bytes();
         let long = match number % 16 {
             0 => 300,
-            1 => 254 + (number % 3) as usize,
+            1 => 126 + (number / 16 % 4) as usize,
             _ => 0,
         };
         key.resize(key.len().max(long), b'k');
@@ -104,7 +105,7 @@ impl Pair {
         let bound = match self.random.below(8) {
             0 => self.value_bytes_max,
             1 => 4200,
-            2 => 300,
+            2 => 1030,
             _ => 64,
         };
         let length = self.random.below(bound.min(self.value_bytes_max) + 1);
