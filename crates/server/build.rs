@@ -1,4 +1,5 @@
-//! Has the linker place the code of the program `forebay` in the order of `code_order.ld`.
+//! Has the linker place code and constants of the program `forebay` in the order of
+//! `code_order.ld`.
 
 use std::env;
 

@@ -34,7 +34,7 @@ const POOL_BYTES: usize = 8 << 20;
 /// How far below the bound the memory of a process may stay, in thousandths.
 const BELOW_MAX: u64 = 2;
 /// How far below it a limit aims, in thousandths: one run has a little more memory than another.
-const AIMED_BELOW: u64 = 1;
+const AIMED_BELOW_THOUSANDTHS: u64 = 1;
 /// Looks for the length of each value that travel together.
 const LENGTHS_BATCH: usize = 1024;
 
@@ -268,7 +268,7 @@ impl Caches {
             if spare >= 0 && spare as u64 <= load.memory * BELOW_MAX / 1000 {
                 break;
             }
-            let aim = spare - (load.memory * AIMED_BELOW / 1000) as i64;
+            let aim = spare - (load.memory * AIMED_BELOW_THOUSANDTHS / 1000) as i64;
             let scaled = aim as f64 * limit as f64 / seen.peak_bytes as f64;
             limit = limit.saturating_add_signed(scaled as i64);
         }
