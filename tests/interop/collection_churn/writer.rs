@@ -19,9 +19,6 @@ const BATCH: usize = 60;
 const LIFETIME_MS_MAX: u64 = 30;
 /// Keys beside those that blink, which stay.
 const NEIGHBOURS: u64 = 500;
-/// Keys that fill memory, of each writer, and how many of them one request removes.
-const FILLERS: u64 = 60_000;
-const FILLERS_REMOVED_AT_ONCE: usize = 1_000;
 /// The database of most keys.
 const DATABASE: u8 = 0;
 
@@ -124,19 +121,14 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// Adds a key that may be evicted, so that others have been, and pages are compacted. Once in a
-    /// while all of these go, so that buckets merge, and split again.
+    /// Adds a key that may be evicted, so that others have been, and pages are compacted.
     fn fill_memory(&mut self) {
         self.fillers += 1;
-        let number = self.fillers % FILLERS;
-        if number == 0 {
-            let names: Vec<String> = (0..FILLERS).map(|number| self.filler(number)).collect();
-            for some in names.chunks(FILLERS_REMOVED_AT_ONCE) {
-                let words = std::iter::once("UNLINK").chain(some.iter().map(String::as_str));
-                self.pending.push(request(&words.collect::<Vec<_>>()));
-            }
-        }
-        let name = self.filler(number);
+        let number = self.fillers % 60_000;
+        let name = match number % 2 {
+            0 => format!("filler:{}:{number}", self.number),
+            _ => format!("{{{}:{}}}filler:{number}", self.number, number / 2 % KEYS),
+        };
         let length = match self.random.below(40) {
             0 => 20_000,
             1..4 => 4000,
@@ -148,14 +140,6 @@ impl<'r> Writer<'r> {
         if self.fillers.is_multiple_of(20_000) && self.number == 0 {
             let limit = if self.random.one_in(2) { "16mb" } else { "24mb" };
             self.pending.push(request(&["CONFIG", "SET", "maxmemory", limit]));
-        }
-    }
-
-    /// Returns the name of the key `number` of those that fill memory.
-    fn filler(&self, number: u64) -> String {
-        match number % 2 {
-            0 => format!("filler:{}:{number}", self.number),
-            _ => format!("{{{}:{}}}filler:{number}", self.number, number / 2 % KEYS),
         }
     }
 
