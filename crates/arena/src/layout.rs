@@ -255,8 +255,8 @@ pub enum Encoding {
     Listpack = 5,
     /// No string: the value begins with an intset of Redis.
     Intset = 6,
-    /// A string, and behind it what memcached's clients store beside one. An entry header has its
-    /// low three bits, which are zero, as those of any encoding, and its highest in the type.
+    /// A string, and behind it what memcached's clients store beside one. Of its number an entry
+    /// header has the low three bits where it has those of any encoding, the fourth in the type.
     Item = 8,
 }
 
@@ -473,8 +473,8 @@ impl Header {
 
     /// Returns the header of a large entry: lengths zero, they stand in the block.
     pub fn as_large(self) -> Header {
-        let cleared = Header::LONG | Header::ROOMY;
-        Header((self.0 | Header::LARGE) & !cleared & !Header::LENGTHS)
+        let cleared = Header::LONG | Header::ROOMY | Header::LENGTHS;
+        Header(self.0 & !cleared | Header::LARGE)
     }
 
     /// Returns whether the item of a small entry has room for more than the entry.
@@ -541,7 +541,7 @@ impl Header {
 
     /// Returns the header of a small entry with these lengths, and whether it needs the long word.
     pub fn with_lengths(self, key_length: u64, value_length: u64) -> Header {
-        let base = self.0 & !Header::LARGE & !Header::LONG & !Header::LENGTHS;
+        let base = self.0 & !(Header::LARGE | Header::LONG | Header::LENGTHS);
         if are_short(key_length, value_length) {
             let key_length = key_length << Header::KEY_LENGTH_SHIFT;
             Header(base | key_length | value_length << Header::VALUE_LENGTH_SHIFT)

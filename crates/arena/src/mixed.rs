@@ -183,14 +183,10 @@ impl MixedPages {
             return Ok(Place::OnCompacted(run));
         }
         // No key is to go while there is a place behind the pages that were looked at.
-        if let Some(page) = self.roomiest(units) {
-            let state = State::load(memory, page);
-            if let Some(item) = self.take_on(memory, page, state, units) {
-                return Ok(Place::At(item));
-            }
-            if let Some(run) = compactable(memory, page, state, units, terms.moves_max) {
-                return Ok(Place::OnCompacted(run));
-            }
+        if let Some(page) = self.with_most_room(memory)
+            && let Some(place) = self.place_if_any(memory, page, units, terms.moves_max)
+        {
+            return Ok(place);
         }
         Err(NeedRoom { bytes: bytes.max(NEED_BYTES_MIN), region: Region::Slab })
     }
@@ -354,12 +350,23 @@ impl MixedPages {
         bytes: u64,
         moves_max: u64,
     ) -> Place {
-        let (state, units) = (State::load(memory, page), bytes / UNIT_BYTES);
-        if let Some(item) = self.take_on(memory, page, state, units) {
-            return Place::At(item);
+        let place = self.place_if_any(memory, page, bytes / UNIT_BYTES, moves_max);
+        place.expect("the page has room and few items")
+    }
+
+    /// Returns where an item of `units` can be put on `page`, if it can with so many moves.
+    fn place_if_any(
+        &mut self,
+        memory: &MappedRange,
+        page: u64,
+        units: u64,
+        moves_max: u64,
+    ) -> Option<Place> {
+        let state = State::load(memory, page);
+        match self.take_on(memory, page, state, units) {
+            Some(item) => Some(Place::At(item)),
+            None => compactable(memory, page, state, units, moves_max).map(Place::OnCompacted),
         }
-        let run = compactable(memory, page, state, units, moves_max);
-        Place::OnCompacted(run.expect("the page has room and few items"))
     }
 
     /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
@@ -447,7 +454,10 @@ impl MixedPages {
         units: u64,
         terms: Terms,
     ) -> Option<Range<u64>> {
-        let page = self.roomiest(units.max(COMPACTED_UNITS_MIN))?;
+        if self.listed_from(list_of_room(units.max(COMPACTED_UNITS_MIN))) == 0 {
+            return None;
+        }
+        let page = self.with_most_room(memory)?;
         compactable(memory, page, State::load(memory, page), units, terms.moves_max)
     }
 
@@ -456,12 +466,6 @@ impl MixedPages {
         let most = self.listed_from(0).checked_ilog2()? as usize;
         let pages = page_list::first_pages::<BY_ROOM>(memory, self.heads[most]);
         pages.max_by_key(|&page| room_of(memory, State::load(memory, page), page))
-    }
-
-    /// Returns one of the pages with the most room, where that may be `units`.
-    fn roomiest(&self, units: u64) -> Option<u64> {
-        let most = self.listed_from(list_of_room(units)).checked_ilog2()? as usize;
-        page_list::first(self.heads[most])
     }
 
     /// Returns a bit for each list that has pages, from `lowest` on, but for those set aside.

@@ -176,9 +176,7 @@ impl Slabs {
         if self.classes.is_none() && self.mixed.page_bytes() >= COUNTED_BYTES_MIN {
             self.count_classes(&arena.memory);
         }
-        if let Some(classes) = &self.classes
-            && classes[usize::from(class)].has_own
-        {
+        if self.has_own(class) {
             return self.allocate_own(arena, class, terms.policy).map(Place::At);
         }
         let place = self.mixed.allocate(arena, self.owner, class_bytes(class), terms)?;
@@ -271,11 +269,10 @@ impl Slabs {
     /// Returns the mixed page with the most room, where an item of `class` would go to a mixed page
     /// and can be put on that one, with at most `moves_max` moves, once it has the room.
     pub fn page_to_relieve(&self, memory: &MappedRange, class: u8, moves_max: u64) -> Option<u64> {
-        let has_own = |classes: &[Class; CLASS_COUNT]| classes[usize::from(class)].has_own;
-        if self.classes.as_deref().is_some_and(has_own) {
-            return None;
+        match self.has_own(class) {
+            true => None,
+            false => self.mixed.page_to_relieve(memory, class_bytes(class), moves_max),
         }
-        self.mixed.page_to_relieve(memory, class_bytes(class), moves_max)
     }
 
     /// As [`MixedPages::item_to_move`], for an item of `class`.
@@ -448,6 +445,12 @@ impl Slabs {
     fn class_mut(&mut self, class: u8) -> &mut Class {
         let classes = self.classes.as_mut().expect("a class with pages of its own is counted");
         &mut classes[usize::from(class)]
+    }
+
+    /// Returns whether new items of `class` go to pages of its own.
+    #[inline(always)]
+    fn has_own(&self, class: u8) -> bool {
+        self.classes.as_ref().is_some_and(|classes| classes[usize::from(class)].has_own)
     }
 
     /// Returns the own pages of `class`, if it has any.
