@@ -374,6 +374,9 @@ impl Header {
     const ROOMY: u64 = 1 << 14;
     const MARK_SHIFT: u32 = 15;
     const MARK: u64 = 0xFFFF_FFFF << Header::MARK_SHIFT | Header::MARK_COUNTS;
+    /// One of these has what is not plain.
+    const NOT_PLAIN: u64 =
+        Header::TTL | Header::COSTED | Header::LARGE | Header::LONG | Header::ROOMY;
     const KEY_LENGTH_SHIFT: u32 = 47;
     const VALUE_LENGTH_SHIFT: u32 = 54;
     const LENGTHS: u64 = u64::MAX << Header::KEY_LENGTH_SHIFT;
@@ -601,9 +604,14 @@ impl Header {
     /// time to live nor a cost nor room for more, as most have: key and value follow the header.
     #[inline]
     pub fn is_plain(self) -> bool {
-        const OTHER: u64 =
-            Header::TTL | Header::COSTED | Header::LARGE | Header::LONG | Header::ROOMY;
-        self.0 & OTHER == 0
+        self.0 & Header::NOT_PLAIN == 0
+    }
+
+    /// Returns whether the entry is plain, with its value in it, and its mark counts accesses.
+    #[inline]
+    pub fn is_plain_and_counted(self) -> bool {
+        self.0 & (Header::NOT_PLAIN | Header::MARK_COUNTS) == Header::MARK_COUNTS
+            && self.encoding_bits() != Encoding::Handle as u64
     }
 
     /// Returns the bytes between a small entry's reference and its key.
@@ -699,6 +707,23 @@ mod tests {
         assert_eq!((long.short_key_length(), long.short_value_length()), (0, 0));
         assert_eq!(long.prefix_bytes(), 32);
         assert!(long.as_large().is_large() && !long.as_large().is_long());
+    }
+
+    #[test]
+    fn plain_and_counted_is_all_that_it_says_at_once() {
+        for bits in 0..256_u32 {
+            let has = |bit: u32| bits & 1 << bit != 0;
+            let mark = AccessMark { word: if has(0) { u32::MAX } else { 0 }, counts: has(1) };
+            let encoding = if has(2) { Encoding::Handle } else { Encoding::Raw };
+            let mut header = Header::new(ValueType::String, encoding, mark)
+                .with_ttl(has(3))
+                .with_lengths(if has(4) { 128 } else { 3 }, if has(5) { 1023 } else { 0 });
+            header = if has(6) { header.roomy() } else { header };
+            header = if has(7) { header.as_large() } else { header };
+            let wanted = header.is_plain() && mark.counts && !has(2);
+            assert_eq!(header.is_plain_and_counted(), wanted, "{bits:b}");
+            assert_eq!(header.is_plain(), bits & 0b1101_1000 == 0, "{bits:b}");
+        }
     }
 
     #[test]

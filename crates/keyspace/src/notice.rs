@@ -22,10 +22,25 @@ impl KeyWriter<'_> {
         let part = self.shard.database(self.database).expect("a table with an entry exists");
         let object = part.object(id);
         let event = KeyEvent::Inserted(object.memory_bytes());
-        let own = self.shard.tell_policy(self.database, key.hash, object.mark(), event);
+        let own = self.shard.tell_policy_here(self.database, key.hash, object.mark(), event);
         if let Some(mark) = own {
             part.table.touch(id, mark);
         }
+    }
+
+    /// Tells the eviction policy, where it has memory of its own, that `key`, whose entry had `mark`,
+    /// has gone with so many `bytes`.
+    #[inline]
+    pub(crate) fn tell_removed(&self, key: &Key<'_>, mark: AccessMark, bytes: u64, cause: Cause) {
+        if self.shard.policy.observes {
+            self.tell_removed_size(key.hash, mark, bytes, cause);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_removed_size(&self, hash: u64, mark: AccessMark, bytes: u64, cause: Cause) {
+        let event = KeyEvent::Removed(bytes, cause);
+        self.shard.tell_policy_here(self.database, hash, mark, event);
     }
 
     /// Tells the eviction policy, where it has memory of its own, that of what `key` takes a part

@@ -201,6 +201,18 @@ impl Shard {
         self.policy.tell(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
     }
 
+    /// As [`Shard::tell_policy`] where the policy has memory of its own, by [`ShardPolicy::tell_here`].
+    #[inline(always)]
+    pub fn tell_policy_here(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+        event: KeyEvent,
+    ) -> Option<AccessMark> {
+        self.policy.tell_here(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
+    }
+
     /// Returns the mark of `entry`, which is that of `hash` in `database`, once it is used at
     /// `now` as `event` says.
     #[inline(always)]

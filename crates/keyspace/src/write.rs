@@ -633,7 +633,7 @@ impl<'p> KeyWriter<'p> {
         let part = self.part();
         let collection = handle.map(|handle| part.store.take(handle));
         self.shard.publish_counts(self.database);
-        self.shard.tell_policy(self.database, key.hash, mark, KeyEvent::Removed(bytes, cause));
+        self.tell_removed(key, mark, bytes, cause);
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }

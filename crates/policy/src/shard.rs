@@ -53,6 +53,8 @@ pub struct ShardPolicy {
     ghosts: Ghosts,
     window: Window,
     samples: Vec<Sample>,
+    /// Samples have been handed over since [`ShardPolicy::take_handed_over`].
+    has_handed_over: bool,
 }
 
 /// A key that may be evicted.
@@ -83,6 +85,7 @@ impl ShardPolicy {
             ghosts: Ghosts::default(),
             window: Window::default(),
             samples: Vec::new(),
+            has_handed_over: false,
             shared,
         }
     }
@@ -292,6 +295,20 @@ impl ShardPolicy {
         Some((newcomer.hash, Candidate { mark, bytes, cost: Cost::ONE }))
     }
 
+    /// Returns a key that leaves the window a few keys behind the next one: an engine asks the cache
+    /// for it, as it was put there long ago.
+    #[inline]
+    pub fn leaves_later(&self) -> Option<&Newcomer> {
+        self.window.leaves_later()
+    }
+
+    /// Returns whether this shard has handed something to the shadow caches since it was asked last:
+    /// what [`Shared::memory_bytes`] returns may have changed.
+    #[inline]
+    pub fn take_handed_over(&mut self) -> bool {
+        std::mem::take(&mut self.has_handed_over)
+    }
+
     /// Lets time pass by so many accesses.
     #[inline]
     fn pass(&mut self, accesses: u32) {
@@ -361,6 +378,7 @@ impl ShardPolicy {
     fn hand_over(&mut self) {
         if self.shared.observe(&self.samples) {
             self.samples.clear();
+            self.has_handed_over = true;
         }
     }
 

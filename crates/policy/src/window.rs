@@ -18,6 +18,8 @@ const SHARE: u64 = 100;
 const KEYS_SHARE: u64 = 16;
 /// Room is made for a part of the keys at a time, one in so many, so that little of it is empty.
 const GROWTH_SHARE: usize = 8;
+/// How many keys leave before one that is asked of the cache: it is in the next line or the one behind.
+const LATER: usize = 4;
 
 /// A key as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,12 @@ impl Window {
     #[inline]
     pub fn may_contain(&self, mark: Mark, now: Tick) -> bool {
         self.oldest.is_some_and(|oldest| mark.age(now) <= now.wrapping_sub(oldest))
+    }
+
+    /// Returns the key that leaves a few keys behind the next one.
+    #[inline]
+    pub fn leaves_later(&self) -> Option<&Newcomer> {
+        self.newcomers.get(LATER)
     }
 
     /// Returns the key that came last.

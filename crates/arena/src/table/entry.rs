@@ -158,6 +158,14 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Returns the word of its mark and its memory where it has neither a time to live nor a cost,
+    /// its value lies in it, and its mark counts accesses: of nearly each entry that the adaptive
+    /// policy ranks one question tells all that.
+    #[inline(always)]
+    pub fn plain_and_counted(&self) -> Option<(u32, u64)> {
+        self.header.is_plain_and_counted().then(|| (self.header.mark().word, self.plain_bytes()))
+    }
+
     /// As [`Entry::memory_bytes`], without a value in upload memory: what there is more of once the
     /// entry is gone.
     #[inline(always)]

@@ -130,16 +130,30 @@ impl Adaptive {
         Some(AccessMark { word: mark.word(), counts: true })
     }
 
-    /// Returns how soon what `object` is should go; as [`Ranking::rank`], where each candidate that
-    /// is drawn passes.
+    /// Returns how soon what `object` is should go, and whether it came so lately that it does not
+    /// go yet; as [`Ranking::rank`] and [`Ranking::is_new`], where each candidate that is drawn
+    /// passes.
     #[inline(always)]
-    pub fn rank_of(&self, object: &Object<'_>) -> u64 {
+    pub fn rank_drawn(&self, object: &Object<'_>) -> (u64, bool) {
+        let Some((word, bytes)) = object.plain_and_counted() else {
+            return self.rank_any(object);
+        };
+        let mark = Mark::from_word(word);
+        let candidate = policy::Candidate { mark, bytes, cost: Cost::ONE };
+        let found = (self.policy.value(candidate).rank(), self.policy.is_new(mark));
+        debug_assert_eq!(found, self.rank_any(object));
+        found
+    }
+
+    #[inline(never)]
+    fn rank_any(&self, object: &Object<'_>) -> (u64, bool) {
         let cost = match object.cost() {
             arena::Cost::ONE => Cost::ONE,
             cost => Cost::of(cost.number()),
         };
         let (mark, bytes) = (self.mark_of(object.mark()), object.memory_bytes());
-        self.policy.value(policy::Candidate { mark, bytes, cost }).rank()
+        let value = self.policy.value(policy::Candidate { mark, bytes, cost });
+        (value.rank(), self.is_new(object.mark()))
     }
 
     #[inline]
@@ -150,6 +164,7 @@ impl Adaptive {
         }
     }
 
+    #[inline]
     fn removed(&mut self, told: &Told<'_>, bytes: u64, cause: Cause) {
         let (hash, mark) = (salted(told.database, told.hash), self.mark_of(told.mark));
         match cause {
@@ -161,9 +176,10 @@ impl Adaptive {
 
 impl Ranking for Adaptive {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        self.rank_of(&candidate.object)
+        self.rank_drawn(&candidate.object).0
     }
 
+    #[inline(always)]
     fn see(&mut self, told: &Told<'_>, event: KeyEvent) -> Option<AccessMark> {
         let hash = salted(told.database, told.hash);
         let mark = match event {
@@ -228,6 +244,9 @@ impl Ranking for Adaptive {
     #[inline]
     fn leave_window(&mut self) -> Option<Leaving> {
         let (salted, candidate) = self.policy.leave_window()?;
+        if let Some(later) = self.policy.leaves_later() {
+            arena::prefetch_line(later);
+        }
         Some(Leaving { salted, rank: self.policy.value(candidate).rank() })
     }
 
@@ -240,8 +259,12 @@ impl Ranking for Adaptive {
         (size_of::<Adaptive>() - size_of::<ShardPolicy>()) as u64 + self.policy.memory_bytes()
     }
 
-    fn recharge_shared(&self, account: &MemoryAccount) {
-        self.shared.recharge(self.shared.policy.memory_bytes(), account);
+    #[inline]
+    fn recharge_shared(&mut self, account: &MemoryAccount) {
+        // It changes by what shards hand over alone: each charges it behind that.
+        if self.policy.take_handed_over() {
+            self.shared.recharge(self.shared.policy.memory_bytes(), account);
+        }
     }
 }
 

@@ -169,7 +169,7 @@ pub(crate) trait Ranking: Send {
     }
 
     /// Charges the memory that the rankings of all shards share.
-    fn recharge_shared(&self, _account: &MemoryAccount) {}
+    fn recharge_shared(&mut self, _account: &MemoryAccount) {}
 }
 
 /// A key that is not new any more.
@@ -397,7 +397,7 @@ impl ShardPolicy {
             return u64::MAX;
         }
         match &*self.ranking.borrow() {
-            RankingKind::Adaptive(ranking) => ranking.rank_of(&candidate.object),
+            RankingKind::Adaptive(ranking) => ranking.rank_drawn(&candidate.object).0,
             RankingKind::Other(ranking) => ranking.rank(candidate, random),
         }
     }
@@ -410,9 +410,7 @@ impl ShardPolicy {
             return u64::MAX;
         }
         let (rank, is_new) = match &*self.ranking.borrow() {
-            RankingKind::Adaptive(ranking) => {
-                (ranking.rank_of(&candidate.object), ranking.is_new(candidate.object.mark()))
-            }
+            RankingKind::Adaptive(ranking) => ranking.rank_drawn(&candidate.object),
             RankingKind::Other(ranking) => {
                 let is_new = self.observes && ranking.is_new(candidate.object.mark());
                 (ranking.rank(candidate, random), is_new)
@@ -425,6 +423,18 @@ impl ShardPolicy {
     /// that the entry keeps, where marks are the ranking's own.
     #[inline(never)]
     pub fn tell(
+        &self,
+        told: &Told<'_>,
+        event: KeyEvent,
+        account: &MemoryAccount,
+    ) -> Option<AccessMark> {
+        self.tell_here(told, event, account)
+    }
+
+    /// As [`ShardPolicy::tell`], where the caller's code is to have what is done of this event and
+    /// nothing else: as each key comes and as it goes.
+    #[inline(always)]
+    pub fn tell_here(
         &self,
         told: &Told<'_>,
         event: KeyEvent,

@@ -3,13 +3,14 @@
 
 use base::ShardIndex;
 use base::prng::Prng;
+use collections::End;
 use policy::simulation::workloads::Workload;
 use policy::simulation::{AdaptiveCache, Attachment, Cache, Request, Setup, Trace, replay};
 
 use super::accounting::{assert_within, set_with_room_until};
 use super::*;
 use crate::eviction::Victims;
-use crate::{CacheObjective, EvictionPolicy, Expiry, SweepContext};
+use crate::{CacheObjective, EvictionPolicy, Expiry, SweepContext, WhenAbsent};
 
 /// The seed workload is made smaller by this factor, in the sizes of its values.
 const SCALE: u32 = 512;
@@ -140,16 +141,47 @@ fn policy_memory_is_charged_bounded_and_given_back() {
     let keyspace = &fixture.keyspace;
     let before = keyspace.private_bytes();
     let count = keyspace.counts(DB0).keys;
+    let reported = keyspace.cache_report().adaptive.expect("the policy is in force").policy_bytes;
     keyspace.set_eviction_policy(EvictionPolicy::VOLATILE_ADAPTIVE);
     keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
     let took = before - keyspace.private_bytes();
     println!("{took} bytes of {LIMIT}, for {count} keys");
     // A 64th of the keys for ghosts, windows, and what shadows take of a cache as small as this.
     assert!(took > 0 && took < LIMIT / 64 + LIMIT / 50 + (128 << 10), "{took} bytes");
+    assert!(took.abs_diff(reported) < 4096, "{took} bytes are charged, {reported} there");
     assert_eq!(keyspace.counts(DB0).keys, count, "no key goes with a policy");
     keyspace.set_eviction_policy(EvictionPolicy::ADAPTIVE);
     keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
     assert_eq!(before - keyspace.private_bytes(), took);
+}
+
+#[test]
+fn what_tells_all_of_an_entry_at_once_tells_what_it_takes() {
+    let Served { fixture, .. } = Served::new(EvictionPolicy::ADAPTIVE, LIMIT);
+    let found = |name: &str| {
+        let key = fixture.key(name);
+        let guard = fixture.keyspace.lock(key.shard);
+        let object = guard.read(DB0, NOW).peek(&key).expect("it is there");
+        let found = object.plain_and_counted();
+        assert!(found.is_none_or(|(_, bytes)| bytes == object.memory_bytes()), "{name}: {found:?}");
+        assert!(found.is_none_or(|(word, _)| word == object.mark().word), "{name}: {found:?}");
+        found.is_some()
+    };
+    for bytes in [0, 1, 7, 64, 900, 1023, 1024, 5_000, 100_000] {
+        set_bytes(&fixture, "string", bytes);
+        assert_eq!(found("string"), bytes < 1024, "{bytes}");
+    }
+    let at = Expiry::At(later(1_000));
+    set_with_room_until(&fixture, "timed", b"value", at, NOW, &mut Prng::new(1)).unwrap();
+    assert!(!found("timed"));
+    for (elements, is_plain) in [(1, true), (1_000, false)] {
+        let element = [b'e'; 20].as_slice();
+        fixture.write("list", NOW, |view, key| {
+            let many = std::iter::repeat_n(element, elements);
+            view.push(key, End::Tail, many, WhenAbsent::Create).unwrap();
+        });
+        assert_eq!(found("list"), is_plain, "a list of {elements}");
+    }
 }
 
 #[test]
