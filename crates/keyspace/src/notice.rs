@@ -28,8 +28,8 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Tells the eviction policy, where it has memory of its own, that `key`, whose entry had `mark`,
-    /// has gone with so many `bytes`.
+    /// Tells the eviction policy, where it has memory of its own, that `key`, whose entry had
+    /// `mark`, has gone with so many `bytes`.
     #[inline]
     pub(crate) fn tell_removed(&self, key: &Key<'_>, mark: AccessMark, bytes: u64, cause: Cause) {
         if self.shard.policy.observes {

@@ -295,15 +295,15 @@ impl ShardPolicy {
         Some((newcomer.hash, Candidate { mark, bytes, cost: Cost::ONE }))
     }
 
-    /// Returns a key that leaves the window a few keys behind the next one: an engine asks the cache
-    /// for it, as it was put there long ago.
+    /// Returns a key that leaves the window a few keys behind the next one: an engine asks the
+    /// cache for it, as it was put there long ago.
     #[inline]
     pub fn leaves_later(&self) -> Option<&Newcomer> {
         self.window.leaves_later()
     }
 
-    /// Returns whether this shard has handed something to the shadow caches since it was asked last:
-    /// what [`Shared::memory_bytes`] returns may have changed.
+    /// Returns whether this shard has handed something to the shadow caches since it was asked
+    /// last: what [`Shared::memory_bytes`] returns may have changed.
     #[inline]
     pub fn take_handed_over(&mut self) -> bool {
         std::mem::take(&mut self.has_handed_over)

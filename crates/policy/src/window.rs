@@ -18,7 +18,8 @@ const SHARE: u64 = 100;
 const KEYS_SHARE: u64 = 16;
 /// Room is made for a part of the keys at a time, one in so many, so that little of it is empty.
 const GROWTH_SHARE: usize = 8;
-/// How many keys leave before one that is asked of the cache: it is in the next line or the one behind.
+/// How many keys leave before one that is asked of the cache: it is in the next line or the one
+/// behind.
 const LATER: usize = 4;
 
 /// A key as it came.
