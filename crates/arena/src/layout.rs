@@ -374,7 +374,7 @@ impl Header {
     const ROOMY: u64 = 1 << 14;
     const MARK_SHIFT: u32 = 15;
     const MARK: u64 = 0xFFFF_FFFF << Header::MARK_SHIFT | Header::MARK_COUNTS;
-    /// One of these has what is not plain.
+    /// An entry with any of these is not plain.
     const NOT_PLAIN: u64 =
         Header::TTL | Header::COSTED | Header::LARGE | Header::LONG | Header::ROOMY;
     const KEY_LENGTH_SHIFT: u32 = 47;
@@ -711,7 +711,7 @@ mod tests {
 
     #[test]
     fn plain_and_counted_is_all_that_it_says_at_once() {
-        for bits in 0..256_u32 {
+        for bits in 0..512_u32 {
             let has = |bit: u32| bits & 1 << bit != 0;
             let mark = AccessMark { word: if has(0) { u32::MAX } else { 0 }, counts: has(1) };
             let encoding = if has(2) { Encoding::Handle } else { Encoding::Raw };
@@ -720,9 +720,10 @@ mod tests {
                 .with_lengths(if has(4) { 128 } else { 3 }, if has(5) { 1023 } else { 0 });
             header = if has(6) { header.roomy() } else { header };
             header = if has(7) { header.as_large() } else { header };
+            header = if has(8) { header.costed() } else { header };
             let wanted = header.is_plain() && mark.counts && !has(2);
             assert_eq!(header.is_plain_and_counted(), wanted, "{bits:b}");
-            assert_eq!(header.is_plain(), bits & 0b1101_1000 == 0, "{bits:b}");
+            assert_eq!(header.is_plain(), bits & 0b1_1101_1000 == 0, "{bits:b}");
         }
     }
 

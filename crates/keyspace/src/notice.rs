@@ -33,12 +33,12 @@ impl KeyWriter<'_> {
     #[inline]
     pub(crate) fn tell_removed(&self, key: &Key<'_>, mark: AccessMark, bytes: u64, cause: Cause) {
         if self.shard.policy.observes {
-            self.tell_removed_size(key.hash, mark, bytes, cause);
+            self.tell_removed_to_policy(key.hash, mark, bytes, cause);
         }
     }
 
     #[inline(never)]
-    fn tell_removed_size(&self, hash: u64, mark: AccessMark, bytes: u64, cause: Cause) {
+    fn tell_removed_to_policy(&self, hash: u64, mark: AccessMark, bytes: u64, cause: Cause) {
         let event = KeyEvent::Removed(bytes, cause);
         self.shard.tell_policy_here(self.database, hash, mark, event);
     }

@@ -201,8 +201,8 @@ impl Shard {
         self.policy.tell(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
     }
 
-    /// As [`Shard::tell_policy`] where the policy has memory of its own, by
-    /// [`ShardPolicy::tell_here`].
+    /// As [`Shard::tell_policy`] by [`ShardPolicy::tell_here`]; the caller has asked whether the
+    /// policy observes.
     #[inline(always)]
     pub fn tell_policy_here(
         &self,

@@ -18,9 +18,10 @@ const SHARE: u64 = 100;
 const KEYS_SHARE: u64 = 16;
 /// Room is made for a part of the keys at a time, one in so many, so that little of it is empty.
 const GROWTH_SHARE: usize = 8;
-/// How many keys leave before one that is asked of the cache: it is in the next line or the one
-/// behind.
+/// How many keys leave before one that is asked of the cache: it is in the line behind that of the
+/// next key.
 const LATER: usize = 4;
+const _: () = assert!(LATER * size_of::<Newcomer>() == 64);
 
 /// A key as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

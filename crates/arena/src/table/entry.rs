@@ -159,8 +159,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the word of its mark and its memory where it has neither a time to live nor a cost,
-    /// its value lies in it, and its mark counts accesses: of nearly each entry that the adaptive
-    /// policy ranks one question tells all that.
+    /// its value lies in it, and its mark counts accesses: of most entries without a time to live
+    /// that the adaptive policy ranks one question tells all that.
     #[inline(always)]
     pub fn plain_and_counted(&self) -> Option<(u32, u64)> {
         self.header.is_plain_and_counted().then(|| (self.header.mark().word, self.plain_bytes()))

@@ -419,7 +419,7 @@ fn table_agrees_with_a_model() {
 
 #[test]
 fn miri_table_agrees_with_a_model() {
-    run(1, 160, 30, 6_000, 100);
+    run(15, 160, 30, 6_000, 100);
 }
 
 #[test]

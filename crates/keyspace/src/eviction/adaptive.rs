@@ -79,12 +79,13 @@ pub(crate) struct SharedPart {
 
 impl SharedPart {
     fn recharge(&self, bytes: u64, account: &MemoryAccount) {
-        // All workers come here with each miss and each key that comes or goes, and hardly any of
-        // them has anything to charge: an exchange would take the line from the others each time.
+        // The shadows seldom grow by what they are handed: an exchange would take the line from the
+        // other workers for nothing.
         if self.charged_bytes.load(Ordering::Relaxed) == bytes {
             return;
         }
         let before = self.charged_bytes.swap(bytes, Ordering::Relaxed);
+        // Another worker may have charged the same meanwhile.
         if before != bytes {
             account.recharge(before, bytes);
         }
@@ -134,19 +135,20 @@ impl Adaptive {
     /// go yet; as [`Ranking::rank`] and [`Ranking::is_new`], where each candidate that is drawn
     /// passes.
     #[inline(always)]
-    pub fn rank_drawn(&self, object: &Object<'_>) -> (u64, bool) {
+    pub fn rank_and_newness(&self, object: &Object<'_>) -> (u64, bool) {
         let Some((word, bytes)) = object.plain_and_counted() else {
-            return self.rank_any(object);
+            return self.rank_and_newness_of_any(object);
         };
         let mark = Mark::from_word(word);
         let candidate = policy::Candidate { mark, bytes, cost: Cost::ONE };
         let found = (self.policy.value(candidate).rank(), self.policy.is_new(mark));
-        debug_assert_eq!(found, self.rank_any(object));
+        debug_assert_eq!(found, self.rank_and_newness_of_any(object));
         found
     }
 
-    #[inline(never)]
-    fn rank_any(&self, object: &Object<'_>) -> (u64, bool) {
+    /// As [`Adaptive::rank_and_newness`], of an entry of any kind.
+    #[inline(always)]
+    fn rank_and_newness_of_any(&self, object: &Object<'_>) -> (u64, bool) {
         let cost = match object.cost() {
             arena::Cost::ONE => Cost::ONE,
             cost => Cost::of(cost.number()),
@@ -176,7 +178,7 @@ impl Adaptive {
 
 impl Ranking for Adaptive {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        self.rank_drawn(&candidate.object).0
+        self.rank_and_newness(&candidate.object).0
     }
 
     #[inline(always)]
@@ -261,7 +263,9 @@ impl Ranking for Adaptive {
 
     #[inline]
     fn recharge_shared(&mut self, account: &MemoryAccount) {
-        // It changes by what shards hand over alone: each charges it behind that.
+        // It changes only by what shards hand over: a shard that has done so charges it with its
+        // next key that comes. Where another's charge came in between it may be of before; the next
+        // one puts it right.
         if self.policy.take_handed_over() {
             self.shared.recharge(self.shared.policy.memory_bytes(), account);
         }

@@ -168,7 +168,8 @@ pub(crate) trait Ranking: Send {
         0
     }
 
-    /// Charges the memory that the rankings of all shards share.
+    /// Charges the memory that the rankings of all shards share, where it may have changed by this
+    /// one.
     fn recharge_shared(&mut self, _account: &MemoryAccount) {}
 }
 
@@ -397,7 +398,7 @@ impl ShardPolicy {
             return u64::MAX;
         }
         match &*self.ranking.borrow() {
-            RankingKind::Adaptive(ranking) => ranking.rank_drawn(&candidate.object).0,
+            RankingKind::Adaptive(ranking) => ranking.rank_and_newness(&candidate.object).0,
             RankingKind::Other(ranking) => ranking.rank(candidate, random),
         }
     }
@@ -410,7 +411,7 @@ impl ShardPolicy {
             return u64::MAX;
         }
         let (rank, is_new) = match &*self.ranking.borrow() {
-            RankingKind::Adaptive(ranking) => ranking.rank_drawn(&candidate.object),
+            RankingKind::Adaptive(ranking) => ranking.rank_and_newness(&candidate.object),
             RankingKind::Other(ranking) => {
                 let is_new = self.observes && ranking.is_new(candidate.object.mark());
                 (ranking.rank(candidate, random), is_new)
@@ -431,8 +432,8 @@ impl ShardPolicy {
         self.tell_here(told, event, account)
     }
 
-    /// As [`ShardPolicy::tell`], where the caller's code is to have what is done of this event and
-    /// nothing else: as each key comes and as it goes.
+    /// As [`ShardPolicy::tell`], compiled into the caller: where the event is known there, only
+    /// what is done of it remains. Keys come and go so often that it pays.
     #[inline(always)]
     pub fn tell_here(
         &self,

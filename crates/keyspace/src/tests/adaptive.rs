@@ -156,7 +156,7 @@ fn policy_memory_is_charged_bounded_and_given_back() {
 }
 
 #[test]
-fn what_tells_all_of_an_entry_at_once_tells_what_it_takes() {
+fn entry_that_ranks_as_plain_has_the_mark_and_bytes_of_any() {
     let Served { fixture, .. } = Served::new(EvictionPolicy::ADAPTIVE, LIMIT);
     let found = |name: &str| {
         let key = fixture.key(name);
@@ -174,6 +174,10 @@ fn what_tells_all_of_an_entry_at_once_tells_what_it_takes() {
     let at = Expiry::At(later(1_000));
     set_with_room_until(&fixture, "timed", b"value", at, NOW, &mut Prng::new(1)).unwrap();
     assert!(!found("timed"));
+    let cost = crate::Cost::of(9).expect("it is in range");
+    let clear = Expiry::Clear;
+    fixture.write("dear", NOW, |view, key| view.set_costed(key, b"value", clear, cost)).unwrap();
+    assert!(!found("dear"));
     for (elements, is_plain) in [(1, true), (1_000, false)] {
         let element = [b'e'; 20].as_slice();
         fixture.write("list", NOW, |view, key| {
