@@ -5,7 +5,7 @@ use arena::{AccessMark, EntryId, ValueType};
 use base::Key;
 use effects::{Arguments, Cause, Change, Effect, EventClass};
 
-use crate::eviction::policy::KeyEvent;
+use crate::eviction::policy::{KeyEvent, Told};
 use crate::write::KeyWriter;
 
 impl KeyWriter<'_> {
@@ -22,7 +22,8 @@ impl KeyWriter<'_> {
         let part = self.shard.database(self.database).expect("a table with an entry exists");
         let object = part.object(id);
         let event = KeyEvent::Inserted(object.memory_bytes());
-        let own = self.shard.tell_policy_here(self.database, key.hash, object.mark(), event);
+        let told = Told::of(self.database, key.hash, object.mark());
+        let own = self.shard.policy.tell_here(&told, event, self.shard.account());
         if let Some(mark) = own {
             part.table.touch(id, mark);
         }
@@ -40,7 +41,8 @@ impl KeyWriter<'_> {
     #[inline(never)]
     fn tell_removed_to_policy(&self, hash: u64, mark: AccessMark, bytes: u64, cause: Cause) {
         let event = KeyEvent::Removed(bytes, cause);
-        self.shard.tell_policy_here(self.database, hash, mark, event);
+        let told = Told::of(self.database, hash, mark);
+        self.shard.policy.tell_here(&told, event, self.shard.account());
     }
 
     /// Tells the eviction policy, where it has memory of its own, that of what `key` takes a part

@@ -9,7 +9,6 @@ use base::{DatabaseIndex, Key, UnixMs};
 use collections::{Collection, Compact};
 use effects::{Cause, Effect, EventClass};
 
-use crate::eviction::policy::KeyEvent;
 use crate::object::{compact_in, compact_of, copy_of, fits_entry, handle_of};
 use crate::scratch::SCRATCH_BYTES_MIN;
 use crate::snapshot::MovedWalk;
@@ -361,8 +360,7 @@ impl WriteView<'_> {
         let (bytes, mark) = (part.table.entry(id).memory_bytes(), part.table.entry(id).mark());
         let Some(detached) = part.table.detach(id, target.key.bytes) else { return Ok(false) };
         part.slots.remove(source.key.slot, bytes);
-        let removed = KeyEvent::Removed(bytes, Cause::Command);
-        writer.shard.tell_policy(source.database, source.key.hash, mark, removed);
+        writer.tell_removed(source.key, mark, bytes, Cause::Command);
         let mut writer = self.at(target);
         if let Some(id) = writer.live(target.key) {
             writer.remove_for_adoption(target.key, id);
@@ -513,8 +511,7 @@ impl KeyWriter<'_> {
         let mark = part.table.entry(id).mark();
         part.table.remove(id);
         part.slots.remove(key.slot, bytes);
-        let removed = KeyEvent::Removed(bytes, Cause::Command);
-        self.shard.tell_policy(self.database, key.hash, mark, removed);
+        self.tell_removed(key, mark, bytes, Cause::Command);
         self.shard.publish_counts(self.database);
     }
 
@@ -527,8 +524,7 @@ impl KeyWriter<'_> {
         part.table.remove_for_adoption(id);
         part.slots.remove(key.slot, bytes);
         let collection = handle.map(|handle| part.store.take(handle));
-        let removed = KeyEvent::Removed(bytes, Cause::Command);
-        self.shard.tell_policy(self.database, key.hash, mark, removed);
+        self.tell_removed(key, mark, bytes, Cause::Command);
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }

@@ -198,20 +198,7 @@ impl Shard {
         if !self.policy.observes {
             return None;
         }
-        self.policy.tell(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
-    }
-
-    /// As [`Shard::tell_policy`] by [`ShardPolicy::tell_here`]; the caller has asked whether the
-    /// policy observes.
-    #[inline(always)]
-    pub fn tell_policy_here(
-        &self,
-        database: DatabaseIndex,
-        hash: u64,
-        mark: AccessMark,
-        event: KeyEvent,
-    ) -> Option<AccessMark> {
-        self.policy.tell_here(&Told { database, hash, mark, bytes: &|| 0 }, event, &self.account)
+        self.policy.tell(&Told::of(database, hash, mark), event, &self.account)
     }
 
     /// Returns the mark of `entry`, which is that of `hash` in `database`, once it is used at
