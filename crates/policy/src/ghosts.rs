@@ -52,7 +52,13 @@ const TICKS_PER_FAST_STEP: u16 = TICKS_PER_TURNOVER as u16 / OCTAVE_STEPS;
 /// A step of a ghost's slow counter, in the unit of a worth: what it loses in a turnover.
 const WORTH_PER_STEP: i16 = 16;
 const WORTH_MAX: i16 = SLOW_MAX as i16 * WORTH_PER_STEP;
-const _: () = assert!(WORTH_MAX < i16::MAX / GHOSTS_PER_BUCKET as i16);
+const WORTH_MIN: i16 = -(TURNOVER_MASK as i16);
+/// Room below a worth for the number of a slot, from 1 on.
+const NUMBERS: i16 = 2 * GHOSTS_PER_BUCKET as i16;
+/// Taken from the worth of a slot that is free, brings it below that of every ghost.
+const BELOW_ALL: i16 = 24_576;
+const _: () = assert!((WORTH_MAX + 1) * NUMBERS - BELOW_ALL < WORTH_MIN * NUMBERS);
+const _: () = assert!(WORTH_MIN * NUMBERS > i16::MIN + BELOW_ALL);
 
 /// Ghosts that lie in one half of a cache line.
 #[derive(Clone, Debug, Default)]
@@ -99,18 +105,21 @@ impl GhostBucket {
     }
 
     /// Returns a free slot, or the one of the ghost that is worth least, by its slow counter.
+    ///
+    /// Arithmetic of 16 bits that is the same for each slot, so that the compiler does part of it
+    /// for all of them at once.
     fn victim(&self, now: Tick) -> usize {
         let now = turnover_of(now);
-        // What each is worth, and below that its slot: the least one tells both.
-        let worths: [i16; GHOSTS_PER_BUCKET] = std::array::from_fn(|slot| {
+        // What each is worth, and below that its number, from 1 on: the least one tells both.
+        let least = (0..GHOSTS_PER_BUCKET).fold(i16::MAX, |least, slot| {
             let (name, used) = (self.names[slot], self.uses[slot]);
-            let age = now.wrapping_sub(used) & TURNOVER_MASK;
-            let worth = (used >> SLOW_SHIFT) as i16 * WORTH_PER_STEP - age as i16;
-            let is_ghost = (name != 0) & (age <= AGE_MAX);
-            let worth = if is_ghost { worth * GHOSTS_PER_BUCKET as i16 } else { i16::MIN };
-            worth + slot as i16
+            let age = (now.wrapping_sub(used) & TURNOVER_MASK) as i16;
+            let worth = (used >> SLOW_SHIFT) as i16 * WORTH_PER_STEP - age;
+            let numbered = worth * NUMBERS + slot as i16 + 1;
+            let is_free = -i16::from(name == 0) | -i16::from(age > AGE_MAX as i16);
+            least.min(numbered - (is_free & BELOW_ALL))
         });
-        worths.iter().fold(i16::MAX, |least, one| least.min(*one)) as usize % GHOSTS_PER_BUCKET
+        (least - 1) as usize % GHOSTS_PER_BUCKET
     }
 }
 

@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 
 /// Executions of each target in the short form, and the seconds after which it ends anyway.
 const SHORT_RUNS: u64 = 1_000_000;
-const SHORT_SECONDS: u64 = 40;
+const SHORT_SECONDS: u64 = 25;
 /// Executions of each target in the long form.
 const LONG_RUNS: u64 = 20_000_000;
 
@@ -28,7 +28,7 @@ const COVERAGE_FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
-/// Runs the fuzz targets, all or those named; `--short` bounds each to 40 seconds.
+/// Runs the fuzz targets, all or those named; `--short` bounds each to 25 seconds.
 ///
 /// # Errors
 /// When there is no such target, the build fails, or a target finds an input that breaks it.
