@@ -23,7 +23,7 @@ const TIMES_MAX: u32 = 64;
 /// Ghosts for each key of the shard at most.
 const GHOSTS_PER_KEY: u64 = 4;
 /// What ghosts take at most: one in so many of the bytes of the shard's keys.
-const GHOSTS_MEMORY_SHARE: u64 = 72;
+const GHOSTS_MEMORY_SHARE: u64 = 96;
 
 /// What each access reads and writes: one line of the cache.
 #[derive(Debug)]
