@@ -53,6 +53,29 @@ pub fn check(path: &Path, more: &[&str]) -> (String, bool) {
 }
 
 #[test]
+fn folder_without_a_log_is_not_sound_and_is_said_to_have_none() {
+    let folder = TempFolder::new();
+    let (text, is_sound) = check(folder.path(), &[]);
+    assert!(!is_sound && text.contains("There is no snapshot either"), "{text}");
+}
+
+#[test]
+fn log_that_is_not_read_is_noticed_at_the_start() {
+    const NOTICE: &str = "There is an append-only file, which is not read";
+    let folder = TempFolder::new();
+    let mut server = durable(folder.path()).start();
+    server.unix().call("SET a 1");
+    server.signal("TERM");
+    server.wait();
+    assert!(!server.log().contains(NOTICE));
+    let mut server = durable(folder.path()).option("appendonly", "no").start();
+    assert_eq!(format!("{:?}", server.unix().call("DBSIZE")), "Integer(0)");
+    assert!(server.log().contains(NOTICE), "{}", server.log());
+    server.signal("TERM");
+    server.wait();
+}
+
+#[test]
 fn data_are_the_same_after_a_kill_and_after_an_end_in_order() {
     let folder = TempFolder::new();
     let mut before = String::new();

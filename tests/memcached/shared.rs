@@ -39,6 +39,17 @@ fn both_protocols_see_the_same_strings() {
 }
 
 #[test]
+fn stats_tell_how_many_threads_serve() {
+    let (_server, port) = forebay(&[("workers", "2")]);
+    let mut wire = Wire::connect(port);
+    for (request, line) in [("stats", "threads 2"), ("stats settings", "num_threads 2")] {
+        let reply = wire.ask(format!("{request}\r\n").as_bytes());
+        let text = String::from_utf8(reply).unwrap();
+        assert!(text.contains(&format!("STAT {line}\r\n")), "{text}");
+    }
+}
+
+#[test]
 fn unique_numbers_change_with_each_protocol() {
     let (server, port) = forebay(&[]);
     let (mut wire, mut redis) = (Wire::connect(port), server.tcp());

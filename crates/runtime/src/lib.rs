@@ -51,7 +51,7 @@ pub use feed_groups::{GROUPS_MAX, GROUPS_NAME, Groups};
 pub use file_loading::{ExpiredKeys, LoadError, LoadObserver, LoadOptions, Loaded};
 pub use log_folder::{
     LOG_FOLDER, LogFolder, OpenLog, ReplayObserver, SNAPSHOT_NAME, SyncPolicy, UNTAKEN_BYTES_MAX,
-    earlier_snapshots, manifest_in, redis_log, snapshot_name,
+    earlier_snapshots, has_log_in, manifest_in, redis_log, snapshot_name,
 };
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use record_log::{RecordLog, SYNC_INTERVAL};

@@ -145,7 +145,10 @@ pub fn manifest_in(folder: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Returns whether there is a log, or the snapshot of one, in `folder`, without making anything.
-pub(crate) fn has_log_in(folder: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn has_log_in(folder: &Path) -> io::Result<bool> {
     let is_of_log = |name: &str| name == SNAPSHOT_NAME || wal::lsn_of(name).is_some();
     let is_wanted =
         |path: &Path| path.file_name().and_then(|it| it.to_str()).is_some_and(is_of_log);

@@ -48,7 +48,7 @@ pub use feed::FEED_DESCRIPTORS;
 pub use history::Retention;
 pub use history_thread::HistoryThread;
 pub use log_thread::LogThread;
-pub use recovery::{begin_with_data, found_redis_log, open_folder, recover};
+pub use recovery::{begin_with_data, found_own_log, found_redis_log, open_folder, recover};
 
 /// Records that have not been written, in bytes, behind which replies are held unless the log is
 /// made durable for each of them anyway: the clients that write are as slow as the disk then.

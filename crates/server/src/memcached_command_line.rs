@@ -19,7 +19,7 @@ Usage:
   -M, --disable-evictions   refuse writes instead of evicting
   -c, --conn-limit=N        connections at once (1024)
   -t, --threads=N           workers (4)
-  -b, --listen-backlog=N    connections that may wait to be accepted (1024)
+  -b, --listen-backlog=N    connections that may wait to be accepted (511)
   -I, --max-item-size=SIZE  largest item (1m)
   -Y, --auth-file=FILE      user:password lines; clients authenticate by a set
   -d, --daemon              serve in the background

@@ -26,7 +26,7 @@ use runtime::{
 use sys::crash::AlternateStack;
 
 use crate::config::options::Settings;
-use crate::durability::{Retention, found_redis_log};
+use crate::durability::{Retention, found_own_log, found_redis_log};
 use crate::loading::Loading;
 use crate::server_state::ServerState;
 
@@ -272,6 +272,13 @@ impl ServerState {
                 file = %file.display(),
                 "There is an append-only file of Redis, which is not read: 'forebay import' sends \
                  it to a server"
+            );
+        }
+        if let Ok(Some(folder)) = found_own_log(&self.settings()) {
+            tracing::warn!(
+                folder = %folder.display(),
+                "There is an append-only file, which is not read without 'appendonly yes' at the \
+                 start; CONFIG SET appendonly yes would replace it by the data of this server"
             );
         }
         let path = self.dataset_path();

@@ -166,8 +166,14 @@ fn general(cx: &SessionContext<'_>, reply: &mut Reply<'_>) {
     stat("time", &(cx.now.0 / 1000).to_string());
     stat("version", "1.6.18");
     stat("pointer_size", "64");
-    stat("threads", fields.get("io_threads").copied().unwrap_or("1"));
+    stat("threads", fields.get("workers").copied().unwrap_or("1"));
     stat("accepting_conns", "1");
+}
+
+/// Returns how many threads serve clients.
+fn thread_count(cx: &SessionContext<'_>) -> Option<String> {
+    let text = cx.host.info(&InfoSections::new([b"server".as_slice()].into_iter()));
+    text.lines().find_map(|line| Some(line.strip_prefix("workers:")?.to_owned()))
 }
 
 fn settings(cx: &SessionContext<'_>, reply: &mut Reply<'_>) {
@@ -177,10 +183,15 @@ fn settings(cx: &SessionContext<'_>, reply: &mut Reply<'_>) {
         ("tcpport", "memcached-port"),
         ("domain_socket", "memcached-socket"),
         ("item_size_max", "memcached-item-size-max"),
-        ("num_threads", "io-threads"),
+        ("num_threads", "workers"),
         ("tcp_backlog", "tcp-backlog"),
     ] {
-        if let Some(value) = cx.host.config_value(option) {
+        // The option may leave the number to the server.
+        let value = match option {
+            "workers" => thread_count(cx),
+            _ => cx.host.config_value(option),
+        };
+        if let Some(value) = value {
             let value = if value.is_empty() { "NULL" } else { &value };
             reply.raw(format!("STAT {name} {value}\r\n").as_bytes());
         }

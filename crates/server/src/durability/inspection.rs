@@ -199,7 +199,14 @@ impl Log {
     fn tell(&self, base: &Base, text: &mut String) -> bool {
         let end = self.reader.end();
         match &self.read {
-            Ok(_) if end.segment.is_none() => *text += "There is no log.\n",
+            Ok(_) if end.segment.is_none() => {
+                *text += "There is no log.\n";
+                if matches!(base, Base::None) {
+                    *text += "There is no snapshot either: a server keeps both in the folder \
+                              appendonlydir of its dir.\n";
+                    return false;
+                }
+            }
             Ok(records) if end.torn_bytes == 0 => {
                 *text +=
                     &format!("{records} records. The log is sound and ends at LSN {}.\n", end.lsn);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use base::Lsn;
 use runtime::{
     ExpiredKeys, GROUPS_NAME, LogFolder, OpenLog, ReplayObserver, Runtime, SNAPSHOT_NAME,
-    SaveProgress, earlier_snapshots, redis_log, snapshot_name,
+    SaveProgress, earlier_snapshots, has_log_in, redis_log, snapshot_name,
 };
 use wal::Begin;
 
@@ -31,6 +31,15 @@ pub fn open_folder(settings: &Settings) -> Result<LogFolder, String> {
 pub fn found_redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
     let directory = &settings.daemon.directory;
     redis_log(directory, &directory.join(&settings.persistence.log_directory))
+}
+
+/// Returns the folder of a log of Forebay, where the configuration has one that has a log.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn found_own_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
+    let folder = settings.daemon.directory.join(&settings.persistence.log_directory);
+    Ok(has_log_in(&folder)?.then_some(folder))
 }
 
 /// Writes a snapshot of the data of `runtime`, which come from elsewhere, to `folder` and begins a
