@@ -59,6 +59,8 @@ const NUMBERS: i16 = 2 * GHOSTS_PER_BUCKET as i16;
 const BELOW_ALL: i16 = 24_576;
 const _: () = assert!((WORTH_MAX + 1) * NUMBERS - BELOW_ALL < WORTH_MIN * NUMBERS);
 const _: () = assert!(WORTH_MIN * NUMBERS > i16::MIN + BELOW_ALL);
+const _: () = assert!(NUMBERS % GHOSTS_PER_BUCKET as i16 == 0);
+const _: () = assert!(BELOW_ALL % GHOSTS_PER_BUCKET as i16 == 0);
 
 /// Ghosts that lie in one half of a cache line.
 #[derive(Clone, Debug, Default)]
