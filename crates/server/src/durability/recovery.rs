@@ -33,7 +33,7 @@ pub fn found_redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
     redis_log(directory, &directory.join(&settings.persistence.log_directory))
 }
 
-/// Returns the folder of a log of Forebay, where the configuration has one that has a log.
+/// Returns the folder that the configuration names for the log, where it has a log of Forebay.
 ///
 /// # Errors
 /// When the folder cannot be read.
