@@ -21,7 +21,7 @@ use crate::persistence::{dataset_path, load_file, save_options};
 /// # Errors
 /// A sentence that says why not.
 pub fn open_folder(settings: &Settings) -> Result<LogFolder, String> {
-    LogFolder::open(settings.daemon.directory.join(&settings.persistence.log_directory))
+    LogFolder::open(folder_of(settings))
 }
 
 /// Returns a log of Redis that is where this server looks for its own, if there is any.
@@ -29,8 +29,7 @@ pub fn open_folder(settings: &Settings) -> Result<LogFolder, String> {
 /// # Errors
 /// When the folder cannot be read.
 pub fn found_redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
-    let directory = &settings.daemon.directory;
-    redis_log(directory, &directory.join(&settings.persistence.log_directory))
+    redis_log(&settings.daemon.directory, &folder_of(settings))
 }
 
 /// Returns the folder that the configuration names for the log, where it has a log of Forebay.
@@ -38,8 +37,12 @@ pub fn found_redis_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
 /// # Errors
 /// When the folder cannot be read.
 pub fn found_own_log(settings: &Settings) -> io::Result<Option<PathBuf>> {
-    let folder = settings.daemon.directory.join(&settings.persistence.log_directory);
+    let folder = folder_of(settings);
     Ok(has_log_in(&folder)?.then_some(folder))
+}
+
+fn folder_of(settings: &Settings) -> PathBuf {
+    settings.daemon.directory.join(&settings.persistence.log_directory)
 }
 
 /// Writes a snapshot of the data of `runtime`, which come from elsewhere, to `folder` and begins a
