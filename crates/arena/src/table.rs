@@ -341,15 +341,9 @@ impl Table {
         self.entry_at(id.reference)
     }
 
-    /// Makes the entry remember `mark` of its accesses. Writes only a mark that is new; readers in
-    /// other processes ignore it.
-    #[inline]
+    /// As [`Entry::touch`], of the entry at `id`.
     pub fn touch(&self, id: EntryId, mark: AccessMark) {
-        let word = self.memory.word(id.reference);
-        let header = Header(word.load(Ordering::Relaxed));
-        if header.mark() != mark {
-            word.store(header.with_mark(mark).0, Ordering::Relaxed);
-        }
+        self.entry(id).touch(mark);
     }
 
     /// As [`Table::touch`], of an entry that a client of memcached has fetched.

@@ -230,6 +230,40 @@ impl Shard {
         }
     }
 
+    /// Makes `entry`, which is that of `hash` in `database`, remember that it was read at `now`, or
+    /// `IS_WRITTEN` over. Every hit passes here: what happens most often is compiled for it.
+    #[inline(always)]
+    pub fn touch<const IS_WRITTEN: bool>(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: &Entry<'_>,
+        now: UnixMs,
+    ) {
+        if !self.policy.observes {
+            return entry.touch(self.published.tracking.next(entry.mark(), now));
+        }
+        match self.policy.tell_plain::<IS_WRITTEN>(database, hash, entry.mark()) {
+            Some(own) => entry.touch(own),
+            None => self.touch_whole::<IS_WRITTEN>(database, hash, entry, now),
+        }
+    }
+
+    /// As [`Shard::touch`] where more changes than the mark. Apart, as it needs a stack frame.
+    #[cold]
+    #[inline(never)]
+    fn touch_whole<const IS_WRITTEN: bool>(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        entry: &Entry<'_>,
+        now: UnixMs,
+    ) {
+        let event = if IS_WRITTEN { KeyEvent::Written } else { KeyEvent::Used(1) };
+        let own = self.tell_used(database, hash, *entry, event);
+        entry.touch(own.unwrap_or_else(|| self.published.tracking.next(entry.mark(), now)));
+    }
+
     /// Returns `mark` where it tells when its entry was used last: those that are the policy's own
     /// tell a time of the policy, which goes on with requests.
     pub fn dated(&self, mark: AccessMark) -> Option<AccessMark> {

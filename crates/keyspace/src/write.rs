@@ -401,8 +401,7 @@ impl<'p> KeyWriter<'p> {
         }
         let part = self.shard.database(self.database).expect("it has an entry");
         let entry = part.table.entry(id);
-        let mark = self.shard.used(self.database, key.hash, entry, self.now, KeyEvent::Written);
-        part.table.touch(id, mark);
+        self.shard.touch::<true>(self.database, key.hash, &entry, self.now);
     }
 
     pub(crate) fn store(

@@ -30,7 +30,11 @@ const GHOSTS_MEMORY_SHARE: u64 = 96;
 #[repr(align(64))]
 struct Accesses {
     known: Known,
-    passed: Passed,
+    /// How many more lookups and writes pass until the shard asks again: they count down, as that
+    /// takes less than to count up to a number that lies elsewhere.
+    left: i32,
+    /// As [`Passed::writes`].
+    writes: u32,
     /// After how many accesses of frequent keys one counts.
     frequent_left: u32,
     scatter: Scatter,
@@ -69,9 +73,11 @@ pub struct Candidate {
 impl ShardPolicy {
     /// Returns the policy of a shard without keys. `seed` is a random number.
     pub fn new(shared: Arc<Shared>, seed: u64) -> ShardPolicy {
+        let known = shared.settle(Passed::default(), Happened::default());
         let accesses = Accesses {
-            known: shared.settle(Passed::default(), Happened::default()),
-            passed: Passed::default(),
+            left: known.settle_accesses,
+            known,
+            writes: 0,
             frequent_left: FREQUENT_SHARE,
             scatter: shared.scatter(),
             random: seed,
@@ -99,12 +105,11 @@ impl ShardPolicy {
     /// has to learn of it, as of nearly all hits; else does nothing and returns `None`.
     #[inline(always)]
     pub fn plain_hit(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
-        let Accesses { known, passed, scatter, .. } = &self.accesses;
-        let is_due = passed.accesses + 1 >= known.settle_accesses;
-        if is_due | known.follows(scatter.of(hash)) {
+        let Accesses { known, left, scatter, .. } = &self.accesses;
+        if *left <= 1 || known.follows(scatter.of(hash)) {
             return None;
         }
-        self.accesses.passed.accesses += 1;
+        self.accesses.left -= 1;
         Some(self.used(mark))
     }
 
@@ -112,7 +117,7 @@ impl ShardPolicy {
     #[inline(always)]
     pub fn plain_overwrite(&mut self, hash: u64, mark: Mark) -> Option<Mark> {
         let mark = self.plain_hit(hash, mark)?;
-        self.accesses.passed.writes += 1;
+        self.accesses.writes += 1;
         Some(mark)
     }
 
@@ -312,24 +317,26 @@ impl ShardPolicy {
     /// Lets time pass by so many accesses.
     #[inline]
     fn pass(&mut self, accesses: u32) {
-        let Accesses { known, passed, .. } = &mut self.accesses;
-        passed.accesses += accesses;
-        if passed.accesses >= known.settle_accesses {
+        self.accesses.left = self.accesses.left.saturating_sub_unsigned(accesses);
+        if self.accesses.left <= 0 {
             self.settle();
         }
     }
 
     /// Lets time pass by an access that is no lookup.
     fn pass_writing(&mut self) {
-        self.accesses.passed.writes += 1;
+        self.accesses.writes += 1;
         self.pass(1);
     }
 
     #[cold]
     fn settle(&mut self) {
-        let passed = std::mem::take(&mut self.accesses.passed);
+        let Accesses { known, left, writes, .. } = &mut self.accesses;
+        let accesses = known.settle_accesses.abs_diff(*left);
+        let passed = Passed { accesses, writes: std::mem::take(writes) };
         let happened = std::mem::take(&mut self.happened);
-        self.accesses.known = self.shared.settle(passed, happened);
+        *known = self.shared.settle(passed, happened);
+        *left = known.settle_accesses;
     }
 
     /// Returns `mark` after one more access. That of a frequent key hardly ever changes, so that a

@@ -80,11 +80,11 @@ pub(crate) struct Happened {
 /// What a shard knows of the others until it asks again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    /// The upper half of [`sample_mask`].
-    sample_mask: u32,
+    /// As [`sample_mask`] returns it.
+    sample_mask: u64,
     pub now: Tick,
     /// After how many accesses to ask again.
-    pub settle_accesses: u32,
+    pub settle_accesses: i32,
     pub blend: Blend,
     pub objective: Objective,
     /// How many samples to collect for the shadow caches.
@@ -95,7 +95,7 @@ impl Known {
     /// Returns whether the key of this scattered `hash` is in the shadow caches.
     #[inline]
     pub fn follows(&self, hash: u64) -> bool {
-        (hash >> 32) as u32 & self.sample_mask == 0
+        hash & self.sample_mask == 0
     }
 }
 
@@ -200,9 +200,9 @@ impl Shared {
         let samples_max = turnover / TURNOVER_SAMPLES / self.shard_count;
         let sample_bits = self.sample_bits.load(Ordering::Relaxed);
         Known {
-            sample_mask: (sample_mask(sample_bits) >> 32) as u32,
+            sample_mask: sample_mask(sample_bits),
             now: (clock >> 32) as Tick,
-            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as u32,
+            settle_accesses: settle_accesses.clamp(settle_min, SETTLE_ACCESSES_MAX) as i32,
             blend: self.blend(),
             objective: self.objective,
             samples_min: (samples_max >> sample_bits).clamp(1, SAMPLES_MIN_MAX) as u8,

@@ -39,6 +39,19 @@ impl<'a> Entry<'a> {
         self.header
     }
 
+    /// Makes the entry remember `mark` of its accesses; this copy of its header stays as it is.
+    /// Nothing has been written to the header since. Writes only a mark that is new; readers in
+    /// other processes ignore it.
+    #[inline(always)]
+    pub fn touch(&self, mark: AccessMark) {
+        let word = self.memory.word(self.reference);
+        debug_assert_eq!(word.load(Ordering::Relaxed), self.header.0, "written since");
+        let header = self.header.with_mark(mark);
+        if header != self.header {
+            word.store(header.0, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the key.
     #[inline(always)]
     pub fn key(&self) -> &'a [u8] {

@@ -17,6 +17,7 @@ use effects::Cause;
 use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
 use crate::cache_report::AdaptiveReport;
+use crate::eviction::SAMPLES_DEFAULT;
 use crate::eviction::policy::{
     Candidate, EvictionPolicy, KeyEvent, Leaving, Marks, Ranking, RankingKind, Room, Row, Scope,
     Setup, Told,
@@ -31,9 +32,9 @@ pub(crate) const ALLKEYS: Row = Row {
     marks: Marks::Own,
     is_random: false,
     observes: true,
-    // A shard remembers the best of earlier samples: of the keys drawn for one that goes the best
-    // sixth goes in the end.
-    samples_min: 6,
+    // As many as of the other policies: a shard remembers the best of earlier samples, so that with
+    // six it has no more hits.
+    samples_min: SAMPLES_DEFAULT,
     // The best of earlier choices are remembered, so that twice as many gain nothing.
     block_samples_min: 3 * policy::SAMPLES / 2,
     // Here nothing is remembered, and with sixteen the workload seed had 0.9 points less
@@ -45,8 +46,9 @@ pub(crate) const ALLKEYS: Row = Row {
 pub(crate) const VOLATILE: Row =
     Row { name: "volatile-adaptive", scope: Scope::Volatile, ..ALLKEYS };
 
-/// What the hash of a key is mixed with for each database, so that a policy tells them apart.
-const DATABASE_SALT: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Where the number of a key's database changes its hash, so that a policy tells keys of the same
+/// name apart. The policy scatters hashes, so that any bits do.
+const DATABASE_SHIFT: u32 = 56;
 
 /// What the adaptive policy maximises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +125,10 @@ impl Adaptive {
         hash: u64,
         mark: AccessMark,
     ) -> Option<AccessMark> {
-        let (hash, mark) = (salted(database, hash), self.mark_of(mark));
+        if !mark.counts {
+            return None;
+        }
+        let (hash, mark) = (salted(database, hash), Mark::from_word(mark.word));
         let mark = match IS_WRITTEN {
             true => self.policy.plain_overwrite(hash, mark)?,
             false => self.policy.plain_hit(hash, mark)?,
@@ -276,7 +281,7 @@ impl Ranking for Adaptive {
 /// returns once more gives `hash` again.
 #[inline]
 pub(crate) fn salted(database: DatabaseIndex, hash: u64) -> u64 {
-    hash ^ DATABASE_SALT.wrapping_mul(u64::from(database.0))
+    hash ^ u64::from(database.0) << DATABASE_SHIFT
 }
 
 impl Keyspace {
