@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use policy::simulation::trace_files::Format;
 
-use crate::bare_server;
 use crate::cache;
 use crate::cache_sim::{self, CacheSize, Contender};
 use crate::demo;
@@ -24,6 +23,7 @@ use crate::server_process::{self, ServerSpec};
 use crate::tables::{DataSet, Table};
 use crate::target::Target;
 use crate::workload::Operation;
+use crate::{bare_log, bare_server};
 
 pub use commands::run;
 
@@ -88,6 +88,8 @@ enum Command {
     FloorPartner { memory: PathBuf },
     #[command(name = bare_server::BARE_COMMAND, hide = true)]
     BareServer { port: u16 },
+    #[command(name = bare_log::BARE_LOG_COMMAND, hide = true)]
+    BareLog { port: u16, socket: PathBuf, folder: PathBuf },
     #[command(name = server_process::KEEPER_COMMAND, hide = true)]
     Keep {
         folder: PathBuf,
@@ -236,6 +238,10 @@ struct CompareArguments {
     /// Compares Forebay with itself: what the method's own error is
     #[arg(long, conflicts_with = "against")]
     aa: bool,
+    /// Measures a server with a log and no store in Forebay's place, in the table `durable`: what a
+    /// write that is on the disk before its reply takes at least
+    #[arg(long, conflicts_with_all = ["aa", "forebay", "forebay_options"])]
+    bare: bool,
     /// Sockets of the table `pipeline`
     #[arg(long, value_enum, default_value = "both")]
     transport: Transports,

@@ -7,7 +7,7 @@
 //! `cache.rs`, `one_sided_reads.rs` with `collection_reads.rs`, `kills.rs`, `restart.rs`,
 //! `snapshot.rs`, `local.rs`, `memcached.rs`, `pipeline.rs`, `instructions.rs` and `demo.rs` are
 //! the commands, `read_cost.rs` times one read for the last and `kill_and_restart.rs` ends it;
-//! `bare_server.rs` is a server without a store;
+//! `bare_server.rs` is a server without a store, `bare_log.rs` one with a log and no store;
 //! `cache_sim.rs` simulates eviction policies without a server.
 //! `tables.rs` and `recipes.rs` hold the rows that are published, each a cycle of one connection;
 //! `cli.rs` is the command line, `record.rs` writes them down.
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+mod bare_log;
 mod bare_server;
 pub mod cache;
 pub mod cache_sim;

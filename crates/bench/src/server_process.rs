@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use resp::Value;
 
+use crate::bare_log::BARE_LOG_COMMAND;
 use crate::cache::memcached_wire::MemcachedWire;
 use crate::target::Target;
 use crate::wire::Wire;
@@ -39,6 +40,8 @@ pub struct ServerSpec {
     /// The program that runs the server in its own process, with that program's options; empty
     /// where the server runs by itself.
     pub under: Vec<String>,
+    /// The program is this one, as a server with a log and no store.
+    is_bare: bool,
 }
 
 impl ServerSpec {
@@ -50,7 +53,7 @@ impl ServerSpec {
         let program =
             if is_path { std::path::absolute(&program).unwrap_or(program) } else { program };
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        ServerSpec { name, program, options: Vec::new(), under: Vec::new() }
+        ServerSpec { name, program, options: Vec::new(), under: Vec::new(), is_bare: false }
     }
 
     /// Returns the program that stands beside this one.
@@ -63,6 +66,15 @@ impl ServerSpec {
             bail!("{} is not there; build it, or name one with --forebay", program.display());
         }
         Ok(ServerSpec::new(program))
+    }
+
+    /// Returns this program as a server with a log and no store.
+    ///
+    /// # Errors
+    /// When its path is not known.
+    pub fn bare() -> anyhow::Result<ServerSpec> {
+        let name = "bare".to_owned();
+        Ok(ServerSpec { name, is_bare: true, ..ServerSpec::new(std::env::current_exe()?) })
     }
 
     /// Returns the first line that the program prints about its version.
@@ -93,6 +105,11 @@ impl ServerSpec {
             let port = port.to_string();
             arguments.extend(["-p", &port, "-l", "127.0.0.1", "-U", "0"].map(OsString::from));
             arguments.extend(self.options.iter().map(OsString::from));
+            return arguments;
+        }
+        if self.is_bare {
+            arguments.extend([BARE_LOG_COMMAND.into(), port.to_string().into()]);
+            arguments.extend([socket_path(folder).into_os_string(), folder.into()]);
             return arguments;
         }
         if self.program.file_name().is_some_and(|name| name == "forebay") {

@@ -7,6 +7,7 @@ use clap::Parser;
 use serde_json::json;
 
 use super::*;
+use crate::bare_log;
 use crate::bare_server;
 use crate::cache::Caches;
 use crate::cache_sim::Simulation;
@@ -82,6 +83,7 @@ pub fn run() -> anyhow::Result<()> {
         Command::Local(arguments) => local(arguments),
         Command::FloorPartner { memory } => floors::partner(&memory),
         Command::BareServer { port } => bare_server::serve(port),
+        Command::BareLog { port, socket, folder } => bare_log::serve(port, &socket, &folder),
         Command::Pipeline(arguments) => Pipelines {
             subject: arguments.servers.subject()?,
             other: arguments.servers.other(),
@@ -225,7 +227,11 @@ fn print_report(operation: Operation, report: &Report, is_json: bool) {
 }
 
 fn compare(arguments: CompareArguments) -> anyhow::Result<()> {
-    let mut subject = arguments.servers.subject()?;
+    if arguments.bare && arguments.table != Table::Durable {
+        bail!("--bare is of the table 'durable': it has a log and no store");
+    }
+    let mut subject =
+        if arguments.bare { ServerSpec::bare()? } else { arguments.servers.subject()? };
     let mut other = arguments.servers.other();
     if arguments.table == Table::Sink || arguments.aa {
         other = subject.clone();
