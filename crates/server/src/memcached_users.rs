@@ -19,16 +19,23 @@ impl MemcachedUsers {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// A sentence for the log, where it cannot be read or is too long.
+    /// A sentence for the log, where it cannot be read, is too long, or has a line that is no
+    /// `user:password`: with such a file nobody might get in.
     pub fn read(path: &Path) -> Result<MemcachedUsers, String> {
         let file = File::open(path);
         let mut text = Vec::new();
         file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)).map_err(
             |error| format!("memcached-auth-file {} is not read: {error}", path.display()),
         )?;
-        match text.len() as u64 > FILE_BYTES_MAX {
-            true => Err(format!("memcached-auth-file {} is longer than 64 KiB", path.display())),
-            false => Ok(MemcachedUsers { text }),
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(format!("memcached-auth-file {} is longer than 64 KiB", path.display()));
+        }
+        match malformed_line(&text) {
+            Some(number) => Err(format!(
+                "memcached-auth-file {}: line {number} is malformed, it should be 'user:password'",
+                path.display()
+            )),
+            None => Ok(MemcachedUsers { text }),
         }
     }
 
@@ -39,18 +46,29 @@ impl MemcachedUsers {
     }
 }
 
+/// Returns the lines of `text`, without their ends.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Returns name and password, where `line` has both; a password may be empty.
+fn user_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0)?;
+    Some((&line[..colon], &line[colon + 1..]))
+}
+
+/// Returns the number of the first line that names no user, from 1 on; empty ones may be there.
+fn malformed_line(text: &[u8]) -> Option<usize> {
+    let is_malformed = |line: &[u8]| !line.is_empty() && user_of(line).is_none();
+    lines(text).position(is_malformed).map(|index| index + 1)
+}
+
 fn names(text: &[u8], credentials: &[u8]) -> bool {
     let Some(blank) = credentials.iter().position(|byte| *byte == b' ') else { return false };
     let (user, password) = (&credentials[..blank], &credentials[blank + 1..]);
-    let lines = text.split(|byte| *byte == b'\n');
-    let users = lines.filter_map(|line| {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], &line[colon + 1..]))
-    });
     // All of them are looked at, so that the time does not tell which one it is.
-    users.fold(false, |is_right, (name, secret)| {
-        (name == user && !name.is_empty() && is_same_secret(secret, password)) | is_right
+    lines(text).filter_map(user_of).fold(false, |is_right, (name, secret)| {
+        (name == user && is_same_secret(secret, password)) | is_right
     })
 }
 
@@ -72,5 +90,12 @@ mod tests {
             assert_eq!(names(text, credentials.as_bytes()), expected, "{credentials}");
         }
         assert!(MemcachedUsers::read(Path::new("/nowhere/users")).is_err());
+    }
+
+    #[test]
+    fn line_that_names_no_user_is_told() {
+        assert_eq!(malformed_line(b"ann:deep lake\n\nbob:\r\n"), None);
+        assert_eq!(malformed_line(b"ann:deep lake\nbob\n"), Some(2));
+        assert_eq!(malformed_line(b":secret"), Some(1));
     }
 }
