@@ -33,7 +33,9 @@ const LISTENERS: [u64; 2] = [u64::MAX, u64::MAX - 1];
 struct Client {
     stream: Stream,
     decoder: Decoder,
+    /// Room for what arrives; its first `filled` bytes wait for the rest of a request.
     received: Vec<u8>,
+    filled: usize,
     replies: Vec<u8>,
 }
 
@@ -98,22 +100,19 @@ pub fn serve(port: u16, socket: &Path, folder: &Path) -> anyhow::Result<()> {
 
 impl Client {
     fn new(stream: Stream) -> Client {
-        Client { stream, decoder: Decoder::new(), received: Vec::new(), replies: Vec::new() }
+        let (decoder, received) = (Decoder::new(), vec![0; RECEIVE_BYTES]);
+        Client { stream, decoder, received, filled: 0, replies: Vec::new() }
     }
 
-    /// Receives once; returns whether the client is still there.
+    /// Receives once; returns whether the client is still there, and sends requests that fit.
     fn serve(&mut self, batch: &mut Batch, log: &mut Log) -> io::Result<bool> {
-        let filled = self.received.len();
-        self.received.resize(filled + RECEIVE_BYTES, 0);
-        let received = self.stream.receive(&mut self.received[filled..])?;
-        let count = match received {
-            Received::Bytes(count) => count,
-            Received::Blocked => 0,
+        match self.stream.receive(&mut self.received[self.filled..])? {
+            Received::Bytes(count) => self.filled += count,
+            Received::Blocked => {}
             Received::End => return Ok(false),
-        };
-        self.received.truncate(filled + count);
+        }
         loop {
-            let bytes = &mut self.received[..];
+            let bytes = &mut self.received[..self.filled];
             let decoded = self.decoder.decode(bytes, batch, REQUESTS_PER_BATCH, &Limits::REDIS);
             for request in batch.view(&self.received).iter() {
                 match request.at(0) {
@@ -126,10 +125,11 @@ impl Client {
                 }
             }
             log.records.extend_from_slice(&self.received[..decoded.consumed]);
-            self.received.drain(..decoded.consumed);
+            self.received.copy_within(decoded.consumed..self.filled, 0);
+            self.filled -= decoded.consumed;
             match decoded.next {
                 Next::Full => {}
-                Next::Wanted(_) => return Ok(true),
+                Next::Wanted(_) => return Ok(self.filled < RECEIVE_BYTES),
                 Next::Failed(_) => return Ok(false),
             }
         }
