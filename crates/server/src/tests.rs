@@ -565,6 +565,28 @@ fn client_that_hangs_up_while_its_replies_are_held_is_closed() {
 }
 
 #[test]
+fn replies_that_are_held_leave_in_the_end_though_many_clients_hung_up_meanwhile() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let checks = || server.shared.pending_checks.load(Ordering::Relaxed);
+    let mut first = server.client();
+    first.write_all(b"SET a 1\r\n").unwrap();
+    // More than a worker keeps in mind of those that are gone.
+    for _ in 0..150 {
+        server.client().write_all(b"SET b 2\r\n").unwrap();
+    }
+    wait_until(&server, || server.shared.keyspace().counters().changes == 151 && checks() == 1);
+    let mut last = server.client();
+    last.write_all(b"SET c 3\r\n").unwrap();
+    wait_until(&server, || checks() == 2);
+    server.shared.release_replies(None);
+    for client in [&mut first, &mut last] {
+        receive(client, b"+OK\r\n");
+    }
+    wait_until(&server, || checks() == 0);
+}
+
+#[test]
 fn held_replies_above_the_soft_output_limit_for_too_long_end_their_client() {
     let options = "client-output-buffer-limit normal 0 64kb 1\neffect-backlog-size 1mb";
     let server = TestServer::start(options);

@@ -69,8 +69,11 @@ pub struct Worker<'s> {
     queued: VecDeque<Token>,
     /// Connections whose replies have not been sent in this round.
     unflushed: Vec<Token>,
-    /// Connections whose replies wait for their release: the bits of their tokens.
-    held: BTreeSet<u64>,
+    /// Connections whose replies wait for their release, in the order in which they began to, and
+    /// some that are gone.
+    held: Vec<Token>,
+    /// How many of them are there.
+    held_count: usize,
     /// Connections whose sessions wait for the log: the bits of their tokens.
     awaiting_log: BTreeSet<u64>,
     /// Who writes the log for them.
@@ -222,7 +225,8 @@ impl<'s> Worker<'s> {
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
             unflushed: Vec::new(),
-            held: BTreeSet::new(),
+            held: Vec::new(),
+            held_count: 0,
             awaiting_log: BTreeSet::new(),
             log_turn: LogTurn::default(),
             awake: Vec::new(),
@@ -630,7 +634,9 @@ impl<'s> Worker<'s> {
         if member.awaits_room {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
-        self.forget_held(token);
+        if member.is_held {
+            self.forget_held();
+        }
         if member.is_writer {
             self.log_turn.remove_writer();
         }

@@ -20,14 +20,17 @@ use super::Worker;
 /// A sync that takes longer is one of a disk that nobody else is to wait for, such as who connects
 /// meanwhile.
 const SLOW_SYNC: Duration = Duration::from_millis(10);
-/// How long a worker leaves the log to its thread after such a sync.
-const PAUSE: Duration = Duration::from_secs(10);
+/// How long a worker leaves the log to its thread after such a sync: twice as long after each that
+/// follows another, so that a host that stands still for a moment costs a moment, and a slow disk is
+/// tried every ten seconds.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// When a worker looks for more requests for the last time, after its first look: about two syncs
 /// of a fast disk. It serves what it finds then.
 const GATHERING_MAX: Duration = Duration::from_micros(250);
 
 /// What a worker knows of its turns to write the log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LogTurn {
     /// Replies are held for which nobody has been asked to write the log.
     is_due: bool,
@@ -38,6 +41,20 @@ pub(super) struct LogTurn {
     gathering: Option<(Duration, usize)>,
     /// Until when the log thread writes, by the steady clock.
     pause_end: Duration,
+    /// For how long it will after the next slow sync.
+    pause: Duration,
+}
+
+impl Default for LogTurn {
+    fn default() -> LogTurn {
+        LogTurn {
+            is_due: false,
+            writers: 0,
+            gathering: None,
+            pause_end: Duration::ZERO,
+            pause: PAUSE_MIN,
+        }
+    }
 }
 
 impl LogTurn {
@@ -74,9 +91,12 @@ impl LogTurn {
     }
 
     fn note_sync(&mut self, began: Duration, ended: Duration) {
-        if ended.saturating_sub(began) > SLOW_SYNC {
-            self.pause_end = ended + PAUSE;
+        if ended.saturating_sub(began) <= SLOW_SYNC {
+            self.pause = PAUSE_MIN;
+            return;
         }
+        self.pause_end = ended + self.pause;
+        self.pause = (2 * self.pause).min(PAUSE_MAX);
     }
 }
 
@@ -88,7 +108,7 @@ impl Worker<'_> {
     /// When it cannot look.
     #[inline(never)]
     pub(super) fn sees_to_log(&mut self, events: &mut Events) -> io::Result<bool> {
-        let (held, clients) = (self.held.len(), self.tokens.len());
+        let (held, clients) = (self.held_count, self.tokens.len());
         let now = sys::clock::monotonic();
         if self.is_idle() && self.log_turn.looks_again(held, clients, now) {
             self.poller.wait(events, Some(Duration::ZERO))?;
@@ -174,6 +194,22 @@ mod tests {
         let ended = NOW + 2 * SLOW_SYNC;
         turn.note_sync(NOW, ended);
         assert!(!turn.is_own(1, ended));
-        assert!(turn.is_own(1, ended + PAUSE));
+        assert!(turn.is_own(1, ended + PAUSE_MIN));
+    }
+
+    #[test]
+    fn worker_leaves_the_log_for_longer_where_each_sync_is_slow() {
+        let mut turn = LogTurn::default();
+        turn.add_writer();
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            turn.note_sync(NOW, NOW + 2 * SLOW_SYNC);
+            pauses.push(turn.pause_end - NOW - 2 * SLOW_SYNC);
+        }
+        assert_eq!(pauses[..3], [PAUSE_MIN, 2 * PAUSE_MIN, 4 * PAUSE_MIN]);
+        assert_eq!(pauses[9], PAUSE_MAX);
+        turn.note_sync(NOW, NOW + SLOW_SYNC);
+        turn.note_sync(NOW, NOW + 2 * SLOW_SYNC);
+        assert!(turn.is_own(1, NOW + 2 * SLOW_SYNC + PAUSE_MIN), "a quick one came in between");
     }
 }

@@ -56,7 +56,8 @@ impl Worker<'_> {
     pub(super) fn hold(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
         if !std::mem::replace(&mut member.is_held, true) {
-            self.held.insert(token.to_bits());
+            self.held.push(token);
+            self.held_count += 1;
             self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
         }
         if !std::mem::replace(&mut member.is_writer, true) {
@@ -70,10 +71,20 @@ impl Worker<'_> {
         }
     }
 
-    /// Notes that the replies of a connection are not held any more, if they were.
-    pub(super) fn forget_held(&mut self, token: Token) {
-        if self.held.remove(&token.to_bits()) {
-            self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
+    /// Notes that the replies of a connection are not held any more.
+    fn count_released(&mut self) {
+        self.held_count -= 1;
+        self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a connection has gone whose replies were held. Those that come and go while the
+    /// log stands still leave no more in `held` than there are others.
+    pub(super) fn forget_held(&mut self) {
+        const GONE_MAX: usize = 64;
+        self.count_released();
+        if self.held.len() > 2 * self.held_count + GONE_MAX {
+            let connections = &mut self.connections;
+            self.held.retain(|token| connections.get_mut(*token).is_some());
         }
     }
 
@@ -96,15 +107,15 @@ impl Worker<'_> {
     /// held again.
     pub(super) fn flush_held(&mut self) -> Vec<Token> {
         self.mailbox.hold_replies(false);
-        let mut held: Vec<Token> = self.held.iter().map(|&bits| Token::from_bits(bits).0).collect();
-        for &token in &held {
-            self.forget_held(token);
-            if let Some(member) = self.connections.get_mut(token) {
-                member.is_held = false;
-                self.send(token, Sent::ForRelease);
-            }
-        }
-        held.retain(|token| !self.held.contains(&token.to_bits()));
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|&token| {
+            // One that is gone has been counted then.
+            let Some(member) = self.connections.get_mut(token) else { return false };
+            member.is_held = false;
+            self.count_released();
+            self.send(token, Sent::ForRelease);
+            self.connections.get_mut(token).is_some_and(|member| !member.is_held)
+        });
         held
     }
 
