@@ -31,10 +31,12 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
 /// Returns whether `key` has an opening brace, which few keys have: eight bytes a step.
 #[inline]
 fn has_open(key: &[u8]) -> bool {
-    match key.last_chunk() {
-        Some(last) => word_has_open(last) || key.as_chunks().0.iter().any(word_has_open),
-        None => key.contains(&b'{'),
-    }
+    let (words, rest) = key.as_chunks();
+    let in_rest = || match key.last_chunk() {
+        Some(last) => word_has_open(last),
+        None => rest.contains(&b'{'),
+    };
+    words.iter().any(word_has_open) || !rest.is_empty() && in_rest()
 }
 
 #[inline]
