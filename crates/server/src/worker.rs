@@ -634,9 +634,7 @@ impl<'s> Worker<'s> {
         if member.awaits_room {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
-        if member.is_held {
-            self.forget_held();
-        }
+        self.forget_held(member.is_held);
         if member.is_writer {
             self.log_turn.remove_writer();
         }

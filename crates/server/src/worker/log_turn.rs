@@ -21,8 +21,8 @@ use super::Worker;
 /// meanwhile.
 const SLOW_SYNC: Duration = Duration::from_millis(10);
 /// How long a worker leaves the log to its thread after such a sync: twice as long after each that
-/// follows another, so that a host that stands still for a moment costs a moment, and a slow disk is
-/// tried every ten seconds.
+/// follows another, so that a host that stands still for a moment costs a moment, and a slow disk
+/// is tried every ten seconds.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// When a worker looks for more requests for the last time, after its first look: about two syncs

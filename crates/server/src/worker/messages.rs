@@ -77,10 +77,13 @@ impl Worker<'_> {
         self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notes that a connection has gone whose replies were held. Those that come and go while the
-    /// log stands still leave no more in `held` than there are others.
-    pub(super) fn forget_held(&mut self) {
+    /// Notes that a connection has gone, whose replies were held if it `was_held`. Those that come
+    /// and go while the log stands still leave no more in `held` than there are others.
+    pub(super) fn forget_held(&mut self, was_held: bool) {
         const GONE_MAX: usize = 64;
+        if !was_held {
+            return;
+        }
         self.count_released();
         if self.held.len() > 2 * self.held_count + GONE_MAX {
             let connections = &mut self.connections;
