@@ -10,7 +10,7 @@ pub(super) const GRACE_MS_MAX: i64 = 365 * 86_400_000;
 
 pub(super) static LDEL: Command = Command {
     name: "ldel",
-    summary: "Removes a key, or keeps its string as a stale one, and voids the lease of the key.",
+    summary: "Removes a key, or keeps its string as a stale one, and voids the key's lease.",
     since: "7.2.4",
     group: Group::String,
     arity: Arity::at_least(2),
