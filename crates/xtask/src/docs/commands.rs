@@ -2,6 +2,8 @@
 
 use command::{Arg, ArgKind, Command, Group};
 
+use super::support::is_in_no_redis;
+
 const GROUPS: [(Group, &str); 13] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bits of strings"),
@@ -55,9 +57,10 @@ fn chapter(row: &Command, heading: &str) -> String {
     if !row.note.is_empty() {
         chapter.push_str(&format!("\n{}\n", row.note));
     }
+    let since = if is_in_no_redis(row) { "" } else { row.since };
     let facts = [
         ("Cost", row.complexity.to_owned()),
-        ("In Redis since", row.since.to_owned()),
+        ("In Redis since", since.to_owned()),
         ("Flags", row.shown_flags().names().collect::<Vec<_>>().join(", ")),
         (
             "ACL",

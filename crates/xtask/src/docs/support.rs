@@ -196,6 +196,13 @@ fn ours(rows: &[&'static Command], known: &[Known]) -> Result<Vec<(String, &'sta
     others.map(origin).collect()
 }
 
+/// Returns whether no Redis has the command in `row`, of 7.2 or later.
+pub(super) fn is_in_no_redis(row: &Command) -> bool {
+    let name = typed(row);
+    let listed = OURS.iter().find(|(pattern, _)| fits(pattern, &name));
+    listed.is_some_and(|(_, origin)| !origin.starts_with("Redis"))
+}
+
 impl State {
     fn index(&self) -> usize {
         match self {
