@@ -354,14 +354,19 @@ fn a_long_line_of_who_has_not_authenticated_ends_the_session() {
 }
 
 #[test]
-fn a_server_without_its_file_of_users_does_not_start() {
-    let path = harness::TempFolder::new().join("users").display().to_string();
-    let mut program = harness::command(harness::forebay());
-    let arguments = ["serve", "--port", "0", "--memcached-auth-file", &path];
-    let output = program.args(arguments).output().expect("it is run");
-    let told = [output.stdout, output.stderr].concat();
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&told).contains("memcached-auth-file"), "{told:?}");
+fn a_server_whose_file_of_users_is_missing_or_malformed_does_not_start() {
+    let folder = harness::TempFolder::new();
+    let malformed = folder.join("malformed");
+    std::fs::write(&malformed, "ann:deep\nbob\n").expect("it can be written");
+    for (path, reason) in [(folder.join("none"), "is not read"), (malformed, "line 2")] {
+        let path = path.display().to_string();
+        let mut program = harness::command(harness::forebay());
+        let arguments = ["serve", "--port", "0", "--memcached-auth-file", &path];
+        let output = program.args(arguments).output().expect("it is run");
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!output.status.success());
+        assert!(told.contains("memcached-auth-file") && told.contains(reason), "{told}");
+    }
 }
 
 /// Returns the token in the reply of LGET to who has won.

@@ -1,9 +1,10 @@
-//! A server with a log and no store: what a server on this machine takes at least for a write that
-//! is on the disk before its reply.
+//! A server with a log and no store: what a server on this machine takes at least, where a sync is
+//! quick, for a write that is on the disk before its reply.
 //!
 //! It understands RESP, keeps no data, and replies `OK` to each request but PING and INFO. Requests
 //! that come at the same time are one write to a file and one sync, as of Forebay's under
-//! `appendfsync always`: it looks for more of them before the sync while each look brings some. The
+//! `appendfsync always`: it looks for more of them before the sync while each look brings some. It
+//! serves nobody during a sync, so that one that is slow costs it more than it does Forebay. The
 //! file is written and made durable before the first request, and written from its beginning again
 //! where it ends, so that no sync has to wait for metadata.
 
@@ -104,13 +105,31 @@ impl Client {
         Client { stream, decoder, received, filled: 0, replies: Vec::new() }
     }
 
-    /// Receives once; returns whether the client is still there, and sends requests that fit.
+    /// Receives what there is; returns whether the client is still there. Events are edges: what
+    /// fills the room may not be all.
     fn serve(&mut self, batch: &mut Batch, log: &mut Log) -> io::Result<bool> {
-        match self.stream.receive(&mut self.received[self.filled..])? {
-            Received::Bytes(count) => self.filled += count,
-            Received::Blocked => {}
-            Received::End => return Ok(false),
+        loop {
+            let room = self.received.len() - self.filled;
+            let count = match self.stream.receive(&mut self.received[self.filled..])? {
+                Received::Bytes(count) => count,
+                Received::Blocked => return Ok(true),
+                Received::End => return Ok(false),
+            };
+            self.filled += count;
+            if !self.take_requests(batch, log) {
+                return Ok(false);
+            }
+            if self.filled == self.received.len() {
+                self.received.resize(2 * self.filled, 0);
+            }
+            if count < room {
+                return Ok(true);
+            }
         }
+    }
+
+    /// Answers the requests that are there; returns whether they keep the protocol.
+    fn take_requests(&mut self, batch: &mut Batch, log: &mut Log) -> bool {
         loop {
             let bytes = &mut self.received[..self.filled];
             let decoded = self.decoder.decode(bytes, batch, REQUESTS_PER_BATCH, &Limits::REDIS);
@@ -129,8 +148,8 @@ impl Client {
             self.filled -= decoded.consumed;
             match decoded.next {
                 Next::Full => {}
-                Next::Wanted(_) => return Ok(self.filled < RECEIVE_BYTES),
-                Next::Failed(_) => return Ok(false),
+                Next::Wanted(_) => return true,
+                Next::Failed(_) => return false,
             }
         }
     }

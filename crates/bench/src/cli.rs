@@ -239,7 +239,7 @@ struct CompareArguments {
     #[arg(long, conflicts_with = "against")]
     aa: bool,
     /// Measures a server with a log and no store in Forebay's place, in the table `durable`: what a
-    /// write that is on the disk before its reply takes at least
+    /// write that is on the disk before its reply takes at least where a sync is quick
     #[arg(long, conflicts_with_all = ["aa", "forebay", "forebay_options"])]
     bare: bool,
     /// Sockets of the table `pipeline`

@@ -259,8 +259,7 @@ impl Shard {
         entry: &Entry<'_>,
         now: UnixMs,
     ) {
-        let event = if IS_WRITTEN { KeyEvent::Written } else { KeyEvent::Used(1) };
-        let own = self.tell_used(database, hash, *entry, event);
+        let own = self.tell_whole::<IS_WRITTEN>(database, hash, entry);
         entry.touch(own.unwrap_or_else(|| self.published.tracking.next(entry.mark(), now)));
     }
 
@@ -270,8 +269,7 @@ impl Shard {
         if self.policy.owns_marks { None } else { Some(mark) }
     }
 
-    /// As [`Shard::tell_used`], of a key that was read once, or `IS_WRITTEN` over: every hit passes
-    /// here where a policy observes.
+    /// As [`Shard::tell_used`], of a key that was read once, or `IS_WRITTEN` over.
     #[inline(always)]
     fn tell_plain<const IS_WRITTEN: bool>(
         &self,
@@ -296,8 +294,8 @@ impl Shard {
         self.tell_used(database, hash, *entry, event)
     }
 
-    /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no
-    /// policy observes passes [`Shard::used`].
+    /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as accesses that no policy
+    /// observes pass where it is called.
     #[inline(never)]
     fn tell_used(
         &self,

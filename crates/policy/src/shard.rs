@@ -30,8 +30,8 @@ const GHOSTS_MEMORY_SHARE: u64 = 96;
 #[repr(align(64))]
 struct Accesses {
     known: Known,
-    /// How many more lookups and writes pass until the shard asks again: they count down, as that
-    /// takes less than to count up to a number that lies elsewhere.
+    /// How many more lookups and writes pass until the shard asks again. They count down, so that
+    /// it takes one comparison with a constant to know that none is left.
     left: i32,
     /// As [`Passed::writes`].
     writes: u32,

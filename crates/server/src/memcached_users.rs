@@ -20,7 +20,7 @@ impl MemcachedUsers {
     ///
     /// # Errors
     /// A sentence for the log, where it cannot be read, is too long, or has a line that is no
-    /// `user:password`: with such a file nobody might get in.
+    /// `user:password`, with which memcached does not start either.
     pub fn read(path: &Path) -> Result<MemcachedUsers, String> {
         let file = File::open(path);
         let mut text = Vec::new();
@@ -51,9 +51,9 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Returns name and password, where `line` has both; a password may be empty.
+/// Returns name and password, where `line` has a colon between them; both may be empty.
 fn user_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = line.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0)?;
+    let colon = line.iter().position(|byte| *byte == b':')?;
     Some((&line[..colon], &line[colon + 1..]))
 }
 
@@ -68,7 +68,7 @@ fn names(text: &[u8], credentials: &[u8]) -> bool {
     let (user, password) = (&credentials[..blank], &credentials[blank + 1..]);
     // All of them are looked at, so that the time does not tell which one it is.
     lines(text).filter_map(user_of).fold(false, |is_right, (name, secret)| {
-        (name == user && is_same_secret(secret, password)) | is_right
+        (name == user && !name.is_empty() && is_same_secret(secret, password)) | is_right
     })
 }
 
@@ -96,6 +96,6 @@ mod tests {
     fn line_that_names_no_user_is_told() {
         assert_eq!(malformed_line(b"ann:deep lake\n\nbob:\r\n"), None);
         assert_eq!(malformed_line(b"ann:deep lake\nbob\n"), Some(2));
-        assert_eq!(malformed_line(b":secret"), Some(1));
+        assert_eq!(malformed_line(b":secret"), None, "memcached takes it; nobody gets in by it");
     }
 }

@@ -40,8 +40,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Makes the entry remember `mark` of its accesses; this copy of its header stays as it is.
-    /// Nothing has been written to the header since. Writes only a mark that is new; readers in
-    /// other processes ignore it.
+    /// The caller has written nothing to the header since it was read: that would be lost. Writes
+    /// only a mark that is new; readers in other processes ignore it.
     #[inline(always)]
     pub fn touch(&self, mark: AccessMark) {
         let word = self.memory.word(self.reference);

@@ -32,8 +32,8 @@ pub(crate) const ALLKEYS: Row = Row {
     marks: Marks::Own,
     is_random: false,
     observes: true,
-    // As many as of the other policies: a shard remembers the best of earlier samples, so that with
-    // six it has no more hits.
+    // As many as the other policies look at unless told: a shard remembers the best of earlier
+    // samples, so that with six it has no more hits.
     samples_min: SAMPLES_DEFAULT,
     // The best of earlier choices are remembered, so that twice as many gain nothing.
     block_samples_min: 3 * policy::SAMPLES / 2,
