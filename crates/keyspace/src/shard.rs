@@ -230,46 +230,14 @@ impl Shard {
         }
     }
 
-    /// Makes `entry`, which is that of `hash` in `database`, remember that it was read at `now`, or
-    /// `IS_WRITTEN` over. Every hit passes here: what happens most often is compiled for it.
-    #[inline(always)]
-    pub fn touch<const IS_WRITTEN: bool>(
-        &self,
-        database: DatabaseIndex,
-        hash: u64,
-        entry: &Entry<'_>,
-        now: UnixMs,
-    ) {
-        if !self.policy.observes {
-            return entry.touch(self.published.tracking.next(entry.mark(), now));
-        }
-        match self.policy.tell_plain::<IS_WRITTEN>(database, hash, entry.mark()) {
-            Some(own) => entry.touch(own),
-            None => self.touch_whole::<IS_WRITTEN>(database, hash, entry, now),
-        }
-    }
-
-    /// As [`Shard::touch`] where more changes than the mark. Apart, as it needs a stack frame.
-    #[cold]
-    #[inline(never)]
-    fn touch_whole<const IS_WRITTEN: bool>(
-        &self,
-        database: DatabaseIndex,
-        hash: u64,
-        entry: &Entry<'_>,
-        now: UnixMs,
-    ) {
-        let own = self.tell_whole::<IS_WRITTEN>(database, hash, entry);
-        entry.touch(own.unwrap_or_else(|| self.published.tracking.next(entry.mark(), now)));
-    }
-
     /// Returns `mark` where it tells when its entry was used last: those that are the policy's own
     /// tell a time of the policy, which goes on with requests.
     pub fn dated(&self, mark: AccessMark) -> Option<AccessMark> {
         if self.policy.owns_marks { None } else { Some(mark) }
     }
 
-    /// As [`Shard::tell_used`], of a key that was read once, or `IS_WRITTEN` over.
+    /// As [`Shard::tell_used`], of a key that was read once, or `IS_WRITTEN` over: every hit passes
+    /// here where a policy observes.
     #[inline(always)]
     fn tell_plain<const IS_WRITTEN: bool>(
         &self,
@@ -294,8 +262,8 @@ impl Shard {
         self.tell_used(database, hash, *entry, event)
     }
 
-    /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as accesses that no policy
-    /// observes pass where it is called.
+    /// As [`Shard::tell_policy`], of an `entry` that is there. Apart, as every access that no
+    /// policy observes passes [`Shard::used`].
     #[inline(never)]
     fn tell_used(
         &self,

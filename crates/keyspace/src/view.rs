@@ -342,7 +342,7 @@ pub(crate) fn find<'s>(
     }
     if counts_access {
         // Written only when it has changed: a hot entry's line stays clean between.
-        shard.touch::<false>(database, key.hash, &entry, now);
+        entry.touch(shard.used(database, key.hash, entry, now, KeyEvent::Used(1)));
     }
     Some(entry)
 }

@@ -401,7 +401,7 @@ impl<'p> KeyWriter<'p> {
         }
         let part = self.shard.database(self.database).expect("it has an entry");
         let entry = part.table.entry(id);
-        self.shard.touch::<true>(self.database, key.hash, &entry, self.now);
+        entry.touch(self.shard.used(self.database, key.hash, entry, self.now, KeyEvent::Written));
     }
 
     pub(crate) fn store(
