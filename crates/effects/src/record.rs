@@ -224,33 +224,63 @@ fn finish(shared: &CommonFields, record: &mut [u8]) {
 /// Appends the record of an only change, all of it about one database, to a stream that has come to
 /// `before`; returns its LSN.
 fn put_record_of(time: UnixMs, change: &Change<'_>, before: Lsn, out: &mut Vec<u8>) -> Lsn {
-    let start = out.len();
-    let event_bytes = u8::try_from(change.event.len()).expect("the names of events are short");
-    let slot = slot_number(change.slot).to_le_bytes();
-    let (cause, database) = (change.cause as u8, change.database.0);
-    let class = change.class.letter();
-    let of_change = [VERSION, cause, database, event_bytes, slot[0], slot[1], class, 0];
-    let mut header = [0; RECORD_HEADER_BYTES];
-    header[16..24].copy_from_slice(&time.0.to_le_bytes());
-    header[24..].copy_from_slice(&of_change);
-    out.extend_from_slice(&header);
-    if !change.event.is_empty() {
-        out.extend_from_slice(change.event.as_bytes());
+    if let Effect::Set { key, value, expiry } = change.effect {
+        // The most frequent one: how long it will be is known before.
+        let arguments = argument_bytes(key) + argument_bytes(value) + expiry_bytes(expiry);
+        let length = RECORD_HEADER_BYTES + change.event.len() + arguments;
+        out.reserve(length);
+        let (header, lsn) = header_of_one(time, change, kind_of_set(expiry), length, before);
+        out.extend_from_slice(&header);
+        put_event(change.event, out);
+        put_set(key, value, expiry, out);
+        return lsn;
     }
-    let kind = match change.effect {
-        // The most frequent one.
-        Effect::Set { key, value, expiry } => put_set(key, value, expiry, out),
-        _ => put_effect(&change.effect, out),
-    };
+    let start = out.len();
+    out.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+    put_event(change.event, out);
+    let kind = put_effect(&change.effect, out);
     let record = &mut out[start..];
-    let length = record.len() as u64;
-    let lsn = Lsn(before.0 + length);
-    let marks = u64::from(marks_of(change)) << ONLY_MARKS_SHIFT;
-    let first = length | u64::from(kind) << ONLY_KIND_SHIFT | marks;
-    let words = record.first_chunk_mut::<16>().expect("it has a header");
-    words[..8].copy_from_slice(&first.to_le_bytes());
-    words[8..].copy_from_slice(&lsn.0.to_le_bytes());
+    let (header, lsn) = header_of_one(time, change, kind, record.len(), before);
+    record[..RECORD_HEADER_BYTES].copy_from_slice(&header);
     lsn
+}
+
+/// Returns the header of a record of `length` bytes that has `change` alone, of this `kind`, and
+/// the record's LSN in a stream that has come to `before`.
+#[inline]
+fn header_of_one(
+    time: UnixMs,
+    change: &Change<'_>,
+    kind: u8,
+    length: usize,
+    before: Lsn,
+) -> ([u8; RECORD_HEADER_BYTES], Lsn) {
+    let event_bytes = u8::try_from(change.event.len()).expect("the names of events are short");
+    let lsn = Lsn(before.0 + length as u64);
+    // In whole words: a processor that waits for memory has room for few stores, and a store of a
+    // byte takes as much of it as one of a word.
+    let first = length as u64
+        | u64::from(kind) << ONLY_KIND_SHIFT
+        | u64::from(marks_of(change)) << ONLY_MARKS_SHIFT;
+    let last = u64::from(VERSION)
+        | u64::from(change.cause as u8) << 8
+        | u64::from(change.database.0) << 16
+        | u64::from(event_bytes) << 24
+        | u64::from(slot_number(change.slot)) << 32
+        | u64::from(change.class.letter()) << 48;
+    let mut header = [0; RECORD_HEADER_BYTES];
+    let words = [first, lsn.0, time.0 as u64, last];
+    for (place, word) in header.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    (header, lsn)
+}
+
+#[inline]
+fn put_event(event: &str, out: &mut Vec<u8>) {
+    if !event.is_empty() {
+        out.extend_from_slice(event.as_bytes());
+    }
 }
 
 fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
@@ -287,7 +317,10 @@ fn marks_of(change: &Change<'_>) -> u8 {
 fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
     let mut put = |arguments: &[&[u8]]| put_arguments(arguments, out);
     match *effect {
-        Effect::Set { key, value, expiry } => put_set(key, value, expiry, out),
+        Effect::Set { key, value, expiry } => {
+            put_set(key, value, expiry, out);
+            kind_of_set(expiry)
+        }
         Effect::Append { key, suffix } => {
             put(&[key, suffix]);
             kind::APPEND
@@ -348,15 +381,27 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
 
 /// Puts the arguments of [`Effect::Set`] and returns its kind.
 #[inline]
-fn put_set(key: &[u8], value: &[u8], expiry: Expiry, out: &mut Vec<u8>) -> u8 {
-    put_arguments(&[key, value], out);
+fn put_set(key: &[u8], value: &[u8], expiry: Expiry, out: &mut Vec<u8>) {
+    put_argument(key, out);
+    put_argument(value, out);
+    if let Expiry::At(at) = expiry {
+        put_argument(&at.0.to_le_bytes(), out);
+    }
+}
+
+fn kind_of_set(expiry: Expiry) -> u8 {
     match expiry {
         Expiry::Clear => kind::SET,
         Expiry::Keep => kind::SET_KEEPING_TIME,
-        Expiry::At(at) => {
-            put_argument(&at.0.to_le_bytes(), out);
-            kind::SET_UNTIL
-        }
+        Expiry::At(_) => kind::SET_UNTIL,
+    }
+}
+
+/// Returns the bytes that the argument of a new `expiry` takes.
+fn expiry_bytes(expiry: Expiry) -> usize {
+    match expiry {
+        Expiry::At(_) => 1 + size_of::<u64>(),
+        Expiry::Clear | Expiry::Keep => 0,
     }
 }
 
@@ -381,6 +426,13 @@ fn put_arguments(arguments: &[&[u8]], out: &mut Vec<u8>) {
     let bytes: usize = arguments.iter().map(|it| it.len() + LENGTH_BYTES_MAX).sum();
     out.reserve(bytes);
     arguments.iter().for_each(|argument| put_argument(argument, out));
+}
+
+/// Returns the bytes that `argument` takes with its length.
+#[inline]
+fn argument_bytes(argument: &[u8]) -> usize {
+    let is_short = argument.len() < usize::from(LONG);
+    argument.len() + if is_short { 1 } else { LENGTH_BYTES_MAX }
 }
 
 #[inline]

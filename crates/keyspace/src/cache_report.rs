@@ -25,9 +25,8 @@ pub struct CacheReport {
 /// What the adaptive policy knows.
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveReport {
-    /// What the hit rate would be otherwise; nothing while too few requests were seen, or without a
-    /// memory limit.
-    pub advice: Option<policy::Advice>,
+    /// What the hit rate would be otherwise.
+    pub advice: Result<policy::Advice, NoAdvice>,
     /// The weight of recent use in what a key is worth, in percent.
     pub recent_percent: u32,
     /// Keys that came back and were known yet.
@@ -36,6 +35,22 @@ pub struct AdaptiveReport {
     pub key_bytes: u64,
     /// The bytes that ghosts, windows and shadow caches take.
     pub policy_bytes: u64,
+}
+
+/// Why nothing is known of what the hit rate would be otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAdvice {
+    /// Without a memory limit nothing is evicted.
+    NoLimit,
+    /// Since the memory has been full, only so many `epochs` have ended.
+    TooEarly { epochs: u64 },
+}
+
+impl NoAdvice {
+    /// How many epochs it takes until there is advice.
+    pub const EPOCHS_MIN: u64 = policy::ADVICE_EPOCHS_MIN;
+    /// How many requests an epoch has for each key.
+    pub const EPOCH_TURNOVERS: u64 = policy::EPOCH_TURNOVERS;
 }
 
 /// An estimate of what the keys up to some size take.

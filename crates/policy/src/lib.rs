@@ -64,7 +64,7 @@ mod window;
 
 pub use ghosts::GhostBucket;
 pub use mark::{Mark, Tick};
-pub use shadows::Advice;
+pub use shadows::{ADVICE_EPOCHS_MIN, Advice, EPOCH_TURNOVERS};
 pub use shard::{Candidate, SAMPLES, ShardPolicy};
 pub use shared::Shared;
 pub use value::{Blend, Cost, Objective, Value};

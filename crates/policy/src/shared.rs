@@ -164,9 +164,14 @@ impl Shared {
         size_of::<Shared>() as u64 + self.shadow_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns what the hit rate would be under other policies and with other memory; `None` while
-    /// too little has been seen. It waits for the shadow caches: a few dozen microseconds.
-    pub fn advice(&self) -> Option<Advice> {
+    /// Returns what the hit rate would be under other policies and with other memory; while
+    /// too little has been seen, how many epochs have ended of the
+    /// [`ADVICE_EPOCHS_MIN`](crate::ADVICE_EPOCHS_MIN) that it takes. It waits for the shadow
+    /// caches: a few dozen microseconds.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn advice(&self) -> Result<Advice, u64> {
         let shadows = self.shadows.lock().unwrap_or_else(PoisonError::into_inner);
         shadows.advice()
     }

@@ -156,11 +156,14 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
             print(&format!("forebay {own} (compatible with Redis {redis})\n"))
         }
         "--help" | "-h" | "help" => print_help(USAGE, rest),
-        other => {
-            eprintln!("forebay: there is no command '{other}'\n\n{USAGE}");
-            ExitCode::FAILURE
-        }
+        other => refuse_command(&format!("there is no command '{other}'"), USAGE),
     }
+}
+
+/// Tells what is wrong with the command line, and how it is.
+fn refuse_command(reason: &str, usage: &str) -> ExitCode {
+    eprintln!("forebay: {reason}\n\n{usage}");
+    ExitCode::FAILURE
 }
 
 /// Runs a server with the options of a bounded cache.
@@ -168,10 +171,7 @@ fn run_cache(program: &str, arguments: &[String], options: &[String]) -> ExitCod
     let (memory, rest) = match options {
         [option, bytes, rest @ ..] if option == "--memory" => (bytes, rest),
         _ if is_help(options) => return print(CACHE_USAGE),
-        _ => {
-            eprint!("{CACHE_USAGE}");
-            return ExitCode::FAILURE;
-        }
+        _ => return refuse_command("cache: --memory BYTES comes first", CACHE_USAGE),
     };
     let mut defaults = Config::default();
     defaults.assume(Memory::policy(), EvictionPolicy::ADAPTIVE.name());
@@ -282,10 +282,8 @@ fn run_config(arguments: &[String]) -> ExitCode {
     match arguments.split_first() {
         Some((command, rest)) if command == "check" && is_help(rest) => print(CHECK_USAGE),
         Some((command, rest)) if command == "check" => check_config(rest),
-        _ => {
-            eprint!("{CHECK_USAGE}");
-            ExitCode::FAILURE
-        }
+        Some((other, _)) => refuse_command(&format!("config: no command '{other}'"), CHECK_USAGE),
+        None => refuse_command("config: which command?", CHECK_USAGE),
     }
 }
 
@@ -317,9 +315,9 @@ fn check_log(arguments: &[String]) -> ExitCode {
         [word, ..] if word.starts_with('-') => return print(LOG_USAGE),
         [folder] => (folder, false),
         [folder, cut] if cut == "--cut" => (folder, true),
-        _ => {
-            eprint!("{LOG_USAGE}");
-            return ExitCode::FAILURE;
+        [] => return refuse_command("check: which append-only directory?", LOG_USAGE),
+        [_, other, ..] => {
+            return refuse_command(&format!("check: '{other}' is more than it takes"), LOG_USAGE);
         }
     };
     match server::durability::inspection::inspect(Path::new(folder), cuts) {

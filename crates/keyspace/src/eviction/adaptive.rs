@@ -16,7 +16,7 @@ use base::prng::Prng;
 use effects::Cause;
 use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
-use crate::cache_report::AdaptiveReport;
+use crate::cache_report::{AdaptiveReport, NoAdvice};
 use crate::eviction::SAMPLES_DEFAULT;
 use crate::eviction::policy::{
     Candidate, EvictionPolicy, KeyEvent, Leaving, Marks, Ranking, RankingKind, Room, Row, Scope,
@@ -337,7 +337,10 @@ impl Keyspace {
             self.shard_indexes().map(of_shard).sum::<u64>()
         };
         let report = shared.map(|shared| AdaptiveReport {
-            advice: if self.maxmemory() == 0 { None } else { shared.policy.advice() },
+            advice: match self.maxmemory() {
+                0 => Err(NoAdvice::NoLimit),
+                _ => shared.policy.advice().map_err(|epochs| NoAdvice::TooEarly { epochs }),
+            },
             recent_percent: shared.policy.blend().fast_percent(),
             ghost_hits: shared.policy.ghost_hits(),
             key_bytes: shared.policy.bytes(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use keyspace::{AdaptiveReport, CacheAdvice, SizeClass};
+use keyspace::{AdaptiveReport, CacheAdvice, NoAdvice, SizeClass};
 
 use crate::host::observe::CacheOverview;
 use crate::prelude::*;
@@ -44,18 +44,26 @@ fn text(overview: &CacheOverview) -> String {
                  adaptive there is advice."
             ),
         ),
-        Some(AdaptiveReport { advice: None, .. }) => line(
+        Some(AdaptiveReport { advice: Err(NoAdvice::NoLimit), .. }) => line(
             &mut text,
-            format_args!("There is no advice yet: too few requests of a full cache were seen."),
+            format_args!("There is no advice: without maxmemory nothing is evicted."),
         ),
-        Some(report) => {
-            let advice = report.advice.expect("the arm before has none");
-            rates(&mut text, policy, &advice);
+        Some(AdaptiveReport { advice: Err(NoAdvice::TooEarly { epochs }), .. }) => line(
+            &mut text,
+            format_args!(
+                "There is no advice yet: of {} spans, each of {} requests a key while the memory \
+                 is full, {epochs} have passed.",
+                NoAdvice::EPOCHS_MIN,
+                NoAdvice::EPOCH_TURNOVERS
+            ),
+        ),
+        Some(AdaptiveReport { advice: Ok(advice), ghost_hits, policy_bytes, .. }) => {
+            rates(&mut text, policy, advice);
             line(
                 &mut text,
                 format_args!(
-                    "{} keys came back whose use was remembered; the policy takes {} bytes.",
-                    report.ghost_hits, report.policy_bytes
+                    "{ghost_hits} keys came back whose use was remembered; the policy takes \
+                     {policy_bytes} bytes."
                 ),
             );
         }
@@ -117,7 +125,7 @@ mod tests {
             lru_double_memory: 0.8,
         };
         let adaptive = AdaptiveReport {
-            advice: Some(advice),
+            advice: Ok(advice),
             recent_percent: 10,
             ghost_hits: 77,
             key_bytes: 1000,
@@ -134,8 +142,13 @@ mod tests {
         let said = text(&overview);
         assert!(said.contains("83.1 %") && said.contains("LRU you would have 68.1 %"), "{said}");
         assert!(said.contains("77 keys came back") && said.contains("100.0 %"), "{said}");
-        overview.report.adaptive = Some(AdaptiveReport { advice: None, ..adaptive });
-        assert!(text(&overview).contains("no advice yet"));
+        let advice = Err(NoAdvice::TooEarly { epochs: 1 });
+        overview.report.adaptive = Some(AdaptiveReport { advice, ..adaptive });
+        let said = text(&overview);
+        assert!(said.contains("no advice yet: of 3 spans") && said.contains("1 have"), "{said}");
+        let advice = Err(NoAdvice::NoLimit);
+        overview.report.adaptive = Some(AdaptiveReport { advice, ..adaptive });
+        assert!(text(&overview).contains("without maxmemory"), "{}", text(&overview));
         overview.report.adaptive = None;
         assert!(text(&overview).contains("follows no shadow caches"));
     }
