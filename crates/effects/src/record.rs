@@ -226,6 +226,7 @@ fn finish(shared: &CommonFields, record: &mut [u8]) {
 fn put_record_of(time: UnixMs, change: &Change<'_>, before: Lsn, out: &mut Vec<u8>) -> Lsn {
     if let Effect::Set { key, value, expiry } = change.effect {
         // The most frequent one: how long it will be is known before.
+        let start = out.len();
         let arguments = argument_bytes(key) + argument_bytes(value) + expiry_bytes(expiry);
         let length = RECORD_HEADER_BYTES + change.event.len() + arguments;
         out.reserve(length);
@@ -233,6 +234,7 @@ fn put_record_of(time: UnixMs, change: &Change<'_>, before: Lsn, out: &mut Vec<u
         out.extend_from_slice(&header);
         put_event(change.event, out);
         put_set(key, value, expiry, out);
+        debug_assert_eq!(out.len() - start, length, "a record is as long as it says");
         return lsn;
     }
     let start = out.len();
@@ -379,7 +381,7 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
     }
 }
 
-/// Puts the arguments of [`Effect::Set`] and returns its kind.
+/// Puts the arguments of [`Effect::Set`].
 #[inline]
 fn put_set(key: &[u8], value: &[u8], expiry: Expiry, out: &mut Vec<u8>) {
     put_argument(key, out);

@@ -25,8 +25,13 @@ pub struct CacheReport {
 /// What the adaptive policy knows.
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveReport {
-    /// What the hit rate would be otherwise.
-    pub advice: Result<policy::Advice, NoAdvice>,
+    /// What the hit rate would be otherwise; nothing before [`AdaptiveReport::ADVICE_EPOCHS_MIN`]
+    /// epochs, or without a memory limit.
+    pub advice: Option<policy::Advice>,
+    /// How many epochs of lookups have ended.
+    pub epochs: u64,
+    /// Whether there is a memory limit.
+    pub has_limit: bool,
     /// The weight of recent use in what a key is worth, in percent.
     pub recent_percent: u32,
     /// Keys that came back and were known yet.
@@ -37,19 +42,10 @@ pub struct AdaptiveReport {
     pub policy_bytes: u64,
 }
 
-/// Why nothing is known of what the hit rate would be otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoAdvice {
-    /// Without a memory limit nothing is evicted.
-    NoLimit,
-    /// Since the memory has been full, only so many `epochs` have ended.
-    TooEarly { epochs: u64 },
-}
-
-impl NoAdvice {
+impl AdaptiveReport {
     /// How many epochs it takes until there is advice.
-    pub const EPOCHS_MIN: u64 = policy::ADVICE_EPOCHS_MIN;
-    /// How many requests an epoch has for each key.
+    pub const ADVICE_EPOCHS_MIN: u64 = policy::ADVICE_EPOCHS_MIN;
+    /// How many lookups an epoch has for each key that the memory limit has room for.
     pub const EPOCH_TURNOVERS: u64 = policy::EPOCH_TURNOVERS;
 }
 

@@ -79,7 +79,7 @@ pub use arena::{
     Claim, Cost, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
     Uploader, ValueType,
 };
-pub use cache_report::{AdaptiveReport, CacheReport, NoAdvice, SizeClass};
+pub use cache_report::{AdaptiveReport, CacheReport, SizeClass};
 pub use digest::DatasetDigest;
 pub use effects::{
     Admission, Effect, EffectSink, EventClass, Expiry, LastUse, NO_EVENT, Record, RecordView,

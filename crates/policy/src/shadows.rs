@@ -50,13 +50,13 @@ const VICTIMS_PER_LOOK: u32 = 4;
 /// The part of the bytes of the keys that came last and are not drawn: one in so many.
 const WINDOW_SHARE: u64 = 100;
 
-/// How many requests an epoch has for each key.
+/// How many lookups an epoch has for each key that there would be if the cache were full.
 pub const EPOCH_TURNOVERS: u64 = 2;
 /// A blend is put in force only if it leads by more than one in so many requests.
 const LEAD_SHARE: u64 = 1000;
 /// Beyond that it leads by more than one in so many of the root of their number, which is chance.
 const LEAD_SPREAD: u64 = 4;
-/// Epochs before there is advice.
+/// How many epochs it takes until there is advice.
 pub const ADVICE_EPOCHS_MIN: u64 = 3;
 
 /// The caches: one for each blend, and the blend in force at other sizes.
@@ -249,10 +249,14 @@ impl Shadows {
         }
     }
 
-    /// Returns what the hit rate would be otherwise; before that is known, how many epochs have
-    /// ended of the [`ADVICE_EPOCHS_MIN`] that it takes.
-    pub fn advice(&self) -> Result<Advice, u64> {
-        self.advice.ok_or(self.epochs)
+    /// Returns what the hit rate would be otherwise.
+    pub fn advice(&self) -> Option<Advice> {
+        self.advice
+    }
+
+    /// Returns how many epochs have ended since the same part of the keys has been followed.
+    pub fn epochs(&self) -> u64 {
+        self.epochs
     }
 
     /// Halves or doubles the part of the keys that is followed if they are too many or too few.

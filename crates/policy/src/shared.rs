@@ -6,7 +6,7 @@
 //! waits for another.
 
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::logarithm::{Log, OCTAVE};
 use crate::mark::{TICKS_PER_TURNOVER, Tick};
@@ -164,16 +164,21 @@ impl Shared {
         size_of::<Shared>() as u64 + self.shadow_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns what the hit rate would be under other policies and with other memory; while
-    /// too little has been seen, how many epochs have ended of the
-    /// [`ADVICE_EPOCHS_MIN`](crate::ADVICE_EPOCHS_MIN) that it takes. It waits for the shadow
-    /// caches: a few dozen microseconds.
-    ///
-    /// # Errors
-    /// See above.
-    pub fn advice(&self) -> Result<Advice, u64> {
-        let shadows = self.shadows.lock().unwrap_or_else(PoisonError::into_inner);
-        shadows.advice()
+    /// Returns what the hit rate would be under other policies and with other memory; `None` while
+    /// too little has been seen. It waits for the shadow caches: a few dozen microseconds.
+    pub fn advice(&self) -> Option<Advice> {
+        self.locked_shadows().advice()
+    }
+
+    /// Returns how many epochs of the [`ADVICE_EPOCHS_MIN`](crate::ADVICE_EPOCHS_MIN) that advice
+    /// takes have ended, or more. A change of what the shadow caches follow begins anew. It waits
+    /// as [`Shared::advice`] does.
+    pub fn epochs(&self) -> u64 {
+        self.locked_shadows().epochs()
+    }
+
+    fn locked_shadows(&self) -> MutexGuard<'_, Shadows> {
+        self.shadows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many lookups there were, and how many of them found their key.

@@ -431,8 +431,8 @@ fn cache(shared: &ServerState, fields: &mut InfoText) {
     fields.add("cache_policy_bytes", adaptive.policy_bytes);
     fields.add("cache_recent_percent", adaptive.recent_percent);
     fields.add("cache_ghost_hits", adaptive.ghost_hits);
-    fields.add("cache_advice", u8::from(adaptive.advice.is_ok()));
-    let Ok(advice) = adaptive.advice else { return };
+    fields.add("cache_advice", u8::from(adaptive.advice.is_some()));
+    let Some(advice) = adaptive.advice else { return };
     for (name, rate) in [
         ("cache_hit_rate", advice.now),
         ("cache_hit_rate_half_memory", advice.half_memory),

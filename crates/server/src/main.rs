@@ -156,13 +156,13 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
             print(&format!("forebay {own} (compatible with Redis {redis})\n"))
         }
         "--help" | "-h" | "help" => print_help(USAGE, rest),
-        other => refuse_command(&format!("there is no command '{other}'"), USAGE),
+        other => refuse_command("forebay", &format!("there is no command '{other}'"), USAGE),
     }
 }
 
-/// Tells what is wrong with the command line, and how it is.
-fn refuse_command(reason: &str, usage: &str) -> ExitCode {
-    eprintln!("forebay: {reason}\n\n{usage}");
+/// Tells what is wrong with the command line of `name`, and prints its usage.
+fn refuse_command(name: &str, reason: &str, usage: &str) -> ExitCode {
+    eprint!("{name}: {reason}\n\n{usage}");
     ExitCode::FAILURE
 }
 
@@ -171,7 +171,10 @@ fn run_cache(program: &str, arguments: &[String], options: &[String]) -> ExitCod
     let (memory, rest) = match options {
         [option, bytes, rest @ ..] if option == "--memory" => (bytes, rest),
         _ if is_help(options) => return print(CACHE_USAGE),
-        _ => return refuse_command("cache: --memory BYTES comes first", CACHE_USAGE),
+        _ => {
+            let reason = "--memory comes first, with a number of bytes";
+            return refuse_command("forebay cache", reason, CACHE_USAGE);
+        }
     };
     let mut defaults = Config::default();
     defaults.assume(Memory::policy(), EvictionPolicy::ADAPTIVE.name());
@@ -279,11 +282,13 @@ fn tell(command: &str, result: Result<String, String>) -> ExitCode {
 }
 
 fn run_config(arguments: &[String]) -> ExitCode {
+    let refuse = |reason: &str| refuse_command("forebay config", reason, CHECK_USAGE);
     match arguments.split_first() {
         Some((command, rest)) if command == "check" && is_help(rest) => print(CHECK_USAGE),
         Some((command, rest)) if command == "check" => check_config(rest),
-        Some((other, _)) => refuse_command(&format!("config: no command '{other}'"), CHECK_USAGE),
-        None => refuse_command("config: which command?", CHECK_USAGE),
+        Some(_) if is_help(arguments) => print(CHECK_USAGE),
+        Some((other, _)) => refuse(&format!("there is no command '{other}'")),
+        None => refuse("which command?"),
     }
 }
 
@@ -311,14 +316,14 @@ read, is told and not cut. It ends with 1 if anything is damaged or missing.
 ";
 
 fn check_log(arguments: &[String]) -> ExitCode {
+    let refuse = |reason: &str| refuse_command("forebay check", reason, LOG_USAGE);
     let (folder, cuts) = match arguments {
         [word, ..] if word.starts_with('-') => return print(LOG_USAGE),
         [folder] => (folder, false),
         [folder, cut] if cut == "--cut" => (folder, true),
-        [] => return refuse_command("check: which append-only directory?", LOG_USAGE),
-        [_, other, ..] => {
-            return refuse_command(&format!("check: '{other}' is more than it takes"), LOG_USAGE);
-        }
+        [] => return refuse("which append-only directory?"),
+        [_, other] => return refuse(&format!("'{other}' is not --cut")),
+        [_, _, other, ..] => return refuse(&format!("'{other}' is one too many")),
     };
     match server::durability::inspection::inspect(Path::new(folder), cuts) {
         Ok(inspection) => {

@@ -100,10 +100,10 @@ impl FrameHeader {
     }
 
     /// Writes the frame of this header and a payload that is in `pieces` to `out`, which is as long
-    /// as the frame; returns the chain behind it. Lengths and checksums are worked out. The
-    /// checksum is of the copy, each part of it just behind copying: one access in the order of
-    /// addresses is what a processor fetches ahead for, and the three at once of the checksum are
-    /// not.
+    /// as the frame; returns the chain behind it. Lengths and checksums are worked out. A part is
+    /// copied before the checksum of the copy is worked out: copying reads in the order of
+    /// addresses, for which a processor fetches ahead, and the checksum reads at three places in
+    /// turn.
     ///
     /// # Panics
     /// When `out` is shorter than the frame.

@@ -16,7 +16,7 @@ use base::prng::Prng;
 use effects::Cause;
 use policy::{Cost, Mark, Objective, ShardPolicy, Shared};
 
-use crate::cache_report::{AdaptiveReport, NoAdvice};
+use crate::cache_report::AdaptiveReport;
 use crate::eviction::SAMPLES_DEFAULT;
 use crate::eviction::policy::{
     Candidate, EvictionPolicy, KeyEvent, Leaving, Marks, Ranking, RankingKind, Room, Row, Scope,
@@ -337,10 +337,9 @@ impl Keyspace {
             self.shard_indexes().map(of_shard).sum::<u64>()
         };
         let report = shared.map(|shared| AdaptiveReport {
-            advice: match self.maxmemory() {
-                0 => Err(NoAdvice::NoLimit),
-                _ => shared.policy.advice().map_err(|epochs| NoAdvice::TooEarly { epochs }),
-            },
+            advice: if self.maxmemory() == 0 { None } else { shared.policy.advice() },
+            epochs: shared.policy.epochs(),
+            has_limit: self.maxmemory() > 0,
             recent_percent: shared.policy.blend().fast_percent(),
             ghost_hits: shared.policy.ghost_hits(),
             key_bytes: shared.policy.bytes(),

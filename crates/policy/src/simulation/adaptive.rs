@@ -78,7 +78,7 @@ impl AdaptiveCache {
 
     /// Returns what the policy estimates for other policies and memory.
     pub fn advice(&self) -> Option<Advice> {
-        self.shared.advice().ok()
+        self.shared.advice()
     }
 
     /// Returns how many keys are there.

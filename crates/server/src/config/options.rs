@@ -225,11 +225,12 @@ options! {
     }
     /// How values leave for other servers.
     exports: Exports {
-        /// Version of the RDB format in which SAVE, BGSAVE, DUMP and MIGRATE write: a server that
-        /// knows an older one alone refuses it. 9 is that of Redis 5 to 6.2, 10 that of 7.0, 11
-        /// that of 7.2, which newer ones read too. Below 11 small sets are written member by
-        /// member, below 10 all collections. Hashes with fields that expire are always in version
-        /// 12, as no older one can tell their times.
+        /// Version of the RDB format in which files are written (SAVE, BGSAVE, BGREWRITEAOF,
+        /// BACKUP, SHUTDOWN) and values leave (DUMP, MIGRATE): a server that knows an older one
+        /// alone refuses them. 9 is that of Redis 5 to 6.2, 10 that of 7.0, 11 that of 7.2, which
+        /// newer ones read too. Below 11 small sets are written member by member, below 10 all
+        /// collections. Hashes with fields that expire are always in version 12, and a file that
+        /// has one is, as no older one can tell their times.
         version: u16 = "rdb-export-version", EXPORT_VERSION, "11";
     }
     /// How much clients may take.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use keyspace::{AdaptiveReport, CacheAdvice, NoAdvice, SizeClass};
+use keyspace::{AdaptiveReport, CacheAdvice, SizeClass};
 
 use crate::host::observe::CacheOverview;
 use crate::prelude::*;
@@ -40,24 +40,26 @@ fn text(overview: &CacheOverview) -> String {
         None => line(
             &mut text,
             format_args!(
-                "The policy is {policy}, which follows no shadow caches: with maxmemory-policy \
-                 adaptive there is advice."
+                "The policy is {policy}, which follows no shadow caches: with maxmemory and \
+                 maxmemory-policy adaptive there is advice."
             ),
         ),
-        Some(AdaptiveReport { advice: Err(NoAdvice::NoLimit), .. }) => line(
-            &mut text,
-            format_args!("There is no advice: without maxmemory nothing is evicted."),
-        ),
-        Some(AdaptiveReport { advice: Err(NoAdvice::TooEarly { epochs }), .. }) => line(
+        Some(AdaptiveReport { has_limit: false, .. }) => {
+            line(
+                &mut text,
+                format_args!("There is no advice: without maxmemory nothing is evicted."),
+            );
+        }
+        Some(AdaptiveReport { advice: None, epochs, .. }) => line(
             &mut text,
             format_args!(
-                "There is no advice yet: of {} spans, each of {} requests a key while the memory \
-                 is full, {epochs} have passed.",
-                NoAdvice::EPOCHS_MIN,
-                NoAdvice::EPOCH_TURNOVERS
+                "There is no advice yet: it takes {} epochs, each of {} lookups for each key that \
+                 maxmemory has room for. Ended so far: {epochs}.",
+                AdaptiveReport::ADVICE_EPOCHS_MIN,
+                AdaptiveReport::EPOCH_TURNOVERS
             ),
         ),
-        Some(AdaptiveReport { advice: Ok(advice), ghost_hits, policy_bytes, .. }) => {
+        Some(AdaptiveReport { advice: Some(advice), ghost_hits, policy_bytes, .. }) => {
             rates(&mut text, policy, advice);
             line(
                 &mut text,
@@ -125,7 +127,9 @@ mod tests {
             lru_double_memory: 0.8,
         };
         let adaptive = AdaptiveReport {
-            advice: Ok(advice),
+            advice: Some(advice),
+            epochs: 3,
+            has_limit: true,
             recent_percent: 10,
             ghost_hits: 77,
             key_bytes: 1000,
@@ -142,12 +146,14 @@ mod tests {
         let said = text(&overview);
         assert!(said.contains("83.1 %") && said.contains("LRU you would have 68.1 %"), "{said}");
         assert!(said.contains("77 keys came back") && said.contains("100.0 %"), "{said}");
-        let advice = Err(NoAdvice::TooEarly { epochs: 1 });
-        overview.report.adaptive = Some(AdaptiveReport { advice, ..adaptive });
+        let early = AdaptiveReport { advice: None, epochs: 1, ..adaptive };
+        overview.report.adaptive = Some(early);
         let said = text(&overview);
-        assert!(said.contains("no advice yet: of 3 spans") && said.contains("1 have"), "{said}");
-        let advice = Err(NoAdvice::NoLimit);
-        overview.report.adaptive = Some(AdaptiveReport { advice, ..adaptive });
+        assert!(
+            said.contains("it takes 3 epochs, each of 2") && said.contains("far: 1."),
+            "{said}"
+        );
+        overview.report.adaptive = Some(AdaptiveReport { has_limit: false, ..early });
         assert!(text(&overview).contains("without maxmemory"), "{}", text(&overview));
         overview.report.adaptive = None;
         assert!(text(&overview).contains("follows no shadow caches"));
