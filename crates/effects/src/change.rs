@@ -30,28 +30,39 @@ impl Cause {
 }
 
 /// One effect, and what its consumers want to know of it beside.
+///
+/// In this order no mark lies at a multiple of four. From such an address LLVM reads four bytes for
+/// x86-64 where it needs one, and a load of four bytes that were stored one by one cannot be served
+/// from the store buffer: it waits until they are in the cache, behind all stores before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Change<'a> {
     /// What happened.
     pub effect: Effect<'a>,
-    /// The database in which it happened.
-    pub database: DatabaseIndex,
-    /// The cluster slot of all its keys; none where they are in several, or there is no key.
-    pub slot: Option<Slot>,
-    /// Why it happened.
-    pub cause: Cause,
-    /// The class of its keyspace event.
-    pub class: EventClass,
     /// The name of its keyspace event, where it differs from the effect's own event: INCR is a SET
     /// whose event is `incrby`. Empty elsewhere; at most 255 bytes.
     pub event: &'a str,
+    /// The cluster slot of all its keys; none where they are in several, or there is no key.
+    pub slot: Option<Slot>,
+    /// The database in which it happened.
+    pub database: DatabaseIndex,
     /// The key, or the target of two, was not there before.
     pub creates: bool,
     /// The key does not exist any more: a collection is deleted with its last element.
     pub removes: bool,
     /// Only how the value is stored has changed: clients see no difference.
     pub changes_encoding_only: bool,
+    /// Why it happened.
+    pub cause: Cause,
+    /// The class of its keyspace event.
+    pub class: EventClass,
 }
+
+const _: () = {
+    assert!(std::mem::offset_of!(Change<'_>, creates) % 4 == 1);
+    assert!(std::mem::offset_of!(Change<'_>, removes) % 4 == 2);
+    assert!(std::mem::offset_of!(Change<'_>, changes_encoding_only) % 4 == 3);
+};
 
 impl<'a> Change<'a> {
     /// Returns `effect` in `database`, caused by a command and without any mark. Where it is a

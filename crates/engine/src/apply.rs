@@ -249,7 +249,7 @@ impl Applier {
         };
         self.replies.clear();
         let mut reply = Reply::new(&mut self.replies, Protocol::Resp2);
-        handler(&mut context, Args::new(request.view(), &keys), &mut reply)
+        handler(&mut context, Args::new(&request.view(), &keys), &mut reply)
     }
 }
 

@@ -167,7 +167,7 @@ impl BlockedRequest {
         {
             return ServeOutcome::Needs;
         }
-        let args = Args::new(request, &keys);
+        let args = Args::new(&request, &keys);
         let mut out = Output::default();
         if !self.takes() {
             out.limit(reply_bytes_max, reply_bytes_max);

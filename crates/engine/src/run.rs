@@ -247,7 +247,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if self.first_began == 0 {
             self.first_began = began;
         }
-        let args = Args::new(request, keys);
+        let args = Args::new(&request, keys);
         self.run_to_end(command, args, reply);
         if self.execution.monitor_feed.is_there() && !self.is_again {
             self.execution.monitor_feed.show(command, request, &self.session.state);

@@ -9,7 +9,9 @@ use crate::handler::error::CommandError;
 /// The arguments of one request, borrowed from the receive buffer, and its keys, hashed already.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
-    request: RequestView<'a>,
+    /// By reference: a copy is read in wider pieces than it was just written in, which waits until
+    /// the store buffer is empty.
+    request: &'a RequestView<'a>,
     keys: &'a [Key<'a>],
 }
 
@@ -17,7 +19,7 @@ impl<'a> Args<'a> {
     /// Returns `request` with `keys`: those at
     /// [`Command::key_positions`](crate::Command::key_positions), in that order.
     #[inline]
-    pub fn new(request: RequestView<'a>, keys: &'a [Key<'a>]) -> Args<'a> {
+    pub fn new(request: &'a RequestView<'a>, keys: &'a [Key<'a>]) -> Args<'a> {
         Args { request, keys }
     }
 
@@ -102,6 +104,6 @@ impl<'a> Args<'a> {
     /// Returns the request itself.
     #[inline]
     pub fn request(&self) -> RequestView<'a> {
-        self.request
+        *self.request
     }
 }

@@ -113,7 +113,7 @@ impl World {
         let hasher = *self.keyspace.hasher();
         let positions = command.key_positions(request);
         let keys: Vec<Key<'_>> = positions.map(|at| hasher.key(request.at(at))).collect();
-        let args = Args::new(request, &keys);
+        let args = Args::new(&request, &keys);
         let (database, now) = (self.session.database, self.now);
         match command.handler {
             Handler::Read(run) => {
