@@ -49,6 +49,24 @@ fn what_it_cannot_be_is_refused_in_clear_words() {
     assert!(help.output.starts_with("Usage: redis-server ["), "{}", help.output);
 }
 
+/// A script that has lost its arguments must not go on as if all were well.
+#[test]
+fn what_a_command_lacks_is_told_before_its_usage() {
+    let place = Place::new("forebay");
+    for (command, question) in [
+        ("check", "which append-only directory?"),
+        ("restore", "which directory?"),
+        ("import", "which file or folder?"),
+    ] {
+        let said = finished(&place, &[command], b"");
+        let expected = format!("forebay {command}: {question}\n\nforebay {command}: ");
+        assert!(said.errors.starts_with(&expected), "{}", said.errors);
+        assert_eq!((said.output.as_str(), said.status.code()), ("", Some(1)));
+        let help = finished(&place, &[command, "--help"], b"");
+        assert_eq!((help.errors.as_str(), help.status.code()), ("", Some(0)));
+    }
+}
+
 #[test]
 fn a_wrong_configuration_is_fatal_in_redis_words() {
     let place = Place::new("redis-server");

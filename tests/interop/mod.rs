@@ -7,7 +7,6 @@ mod async_client;
 mod attached;
 mod client_faults;
 mod client_leases;
-mod collection_churn;
 mod collection_reads;
 mod eviction_and_views;
 mod lane_client;

@@ -37,7 +37,8 @@ const RDB: (&str, &str) = ("rdb", "--lib");
 const SERVER: (&str, &str) = ("server", "--lib");
 const SIM: (&str, &str) = ("runtime", "--test sim");
 const TESTS: (&str, &str) = ("tests", "--test tests");
-const SERVER_MUTATIONS: (&str, &str) = ("tests", "--features protocol-mutations --test tests");
+const CHURN: (&str, &str) = ("tests", "--test churn");
+const CHURN_MUTATIONS: (&str, &str) = ("tests", "--features protocol-mutations --test churn");
 
 /// Every stress test.
 pub const STRESS_TESTS: &[StressTest] = &[
@@ -169,7 +170,7 @@ pub const STRESS_TESTS: &[StressTest] = &[
         promise: "parts of a collection that change together are read together, whatever happens",
         has_short: false,
         amounts: &[("FOREBAY_COLLECTION_READS", 100_000_000)],
-        target: TESTS,
+        target: CHURN,
         filter: "change_together_are_read_together",
     },
     StressTest {
@@ -177,7 +178,7 @@ pub const STRESS_TESTS: &[StressTest] = &[
         promise: "those readers notice each rule that collections need when it is broken",
         has_short: true,
         amounts: &[("FOREBAY_COLLECTION_READS", 1_000_000_000)],
-        target: SERVER_MUTATIONS,
+        target: CHURN_MUTATIONS,
         filter: "noticed_by_readers_of_collections",
     },
     StressTest {

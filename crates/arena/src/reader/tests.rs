@@ -773,7 +773,7 @@ fn look_at_each(reader: &Arc<Reader<OwnMemory>>, keys: &[&[u8]]) {
 
 #[test]
 fn miri_nonsense_misleads_but_never_faults() {
-    read_nonsense(3, if cfg!(miri) { 40 } else { 100_000 });
+    read_nonsense(3, if cfg!(miri) { 20 } else { 100_000 });
 }
 
 #[test]

@@ -419,7 +419,7 @@ fn table_agrees_with_a_model() {
 
 #[test]
 fn miri_table_agrees_with_a_model() {
-    run(15, 160, 30, 6_000, 100);
+    run(15, 160, 30, if cfg!(miri) { 3_000 } else { 6_000 }, 100);
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Rewriter {
 fn miri_rewritten_values_begin_as_a_model_says() {
     for (seed, segments) in [(1, 64), (2, 5)] {
         let mut rewriter = Rewriter::new(seed, segments);
-        for step in 0..if cfg!(miri) { 300 } else { 40_000 } {
+        for step in 0..if cfg!(miri) { 150 } else { 40_000 } {
             rewriter.step();
             if step % 1000 == 0 {
                 rewriter.check();
