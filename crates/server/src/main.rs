@@ -140,9 +140,15 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
         "cache" => run_cache(program, arguments, rest),
         "config" => run_config(rest),
         "check" => check_log(rest),
-        "restore" if rest.is_empty() || is_help(rest) => print(restore::USAGE),
+        "restore" if rest.is_empty() => {
+            refuse_command("forebay restore", "which directory?", restore::USAGE)
+        }
+        "restore" if is_help(rest) => print(restore::USAGE),
         "restore" => tell("restore", restore::run(rest)),
-        "import" if rest.is_empty() || is_help(rest) => print(import::USAGE),
+        "import" if rest.is_empty() => {
+            refuse_command("forebay import", "which file or folder?", import::USAGE)
+        }
+        "import" if is_help(rest) => print(import::USAGE),
         "import" => run_import(rest),
         "bench" => run_bench(program, rest),
         "memcached" => run_memcached(program, arguments),
