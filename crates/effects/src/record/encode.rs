@@ -178,24 +178,19 @@ fn put_event(event: &str, out: &mut Vec<u8>) {
 
 fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
     let start = out.len();
+    // The length and the kind follow below.
     let mut header = [0; CHANGE_HEADER_BYTES];
-    fill_change_header(change, &mut header);
-    out.extend_from_slice(&header);
-    put_event(change.event, out);
-    out[start + KIND_AT] = put_effect(&change.effect, out);
-    let length = (out.len() - start) as u64;
-    out[start..start + 8].copy_from_slice(&length.to_le_bytes());
-}
-
-/// Fills the header of a change, but for its length and kind.
-#[inline]
-fn fill_change_header(change: &Change<'_>, header: &mut [u8; CHANGE_HEADER_BYTES]) {
     header[9] = change.cause as u8;
     header[10] = marks_of(change);
     header[11] = change.database.0;
     header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
     header[14] = u8::try_from(change.event.len()).expect("the names of events are short");
     header[15] = change.class.letter();
+    out.extend_from_slice(&header);
+    put_event(change.event, out);
+    out[start + KIND_AT] = put_effect(&change.effect, out);
+    let length = (out.len() - start) as u64;
+    out[start..start + 8].copy_from_slice(&length.to_le_bytes());
 }
 
 #[inline]
