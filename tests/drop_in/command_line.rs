@@ -51,19 +51,27 @@ fn what_it_cannot_be_is_refused_in_clear_words() {
 
 /// A script that has lost its arguments must not go on as if all were well.
 #[test]
-fn what_a_command_lacks_is_told_before_its_usage() {
+fn what_is_wrong_with_a_command_line_is_told_before_its_usage() {
     let place = Place::new("forebay");
-    for (command, question) in [
+    for (line, reason) in [
         ("check", "which append-only directory?"),
         ("restore", "which directory?"),
+        ("restore a", "--into says where the data go"),
+        ("restore a b", "'b' is one too many"),
         ("import", "which file or folder?"),
+        ("import a b", "'b' is one too many"),
+        ("import a --into", "there is no option '--into'"),
     ] {
-        let said = finished(&place, &[command], b"");
-        let expected = format!("forebay {command}: {question}\n\nforebay {command}: ");
-        assert!(said.errors.starts_with(&expected), "{}", said.errors);
-        assert_eq!((said.output.as_str(), said.status.code()), ("", Some(1)));
+        let words: Vec<&str> = line.split(' ').collect();
+        let said = finished(&place, &words, b"");
+        let expected = format!("forebay {0}: {reason}\n\nforebay {0}: ", words[0]);
+        assert!(said.errors.starts_with(&expected), "{line}: {}", said.errors);
+        assert_eq!((said.output.as_str(), said.status.code()), ("", Some(1)), "{line}");
+    }
+    for command in ["check", "restore", "import"] {
         let help = finished(&place, &[command, "--help"], b"");
         assert_eq!((help.errors.as_str(), help.status.code()), ("", Some(0)));
+        assert!(help.output.starts_with(&format!("forebay {command}: ")), "{}", help.output);
     }
 }
 

@@ -39,19 +39,18 @@ const REPORT_TIME: Duration = Duration::from_secs(2);
 /// How the first bytes of files of the dataset look.
 pub const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKE"];
 
-/// What was asked for.
-struct Wish {
+/// What a command line asks for.
+pub struct Wish {
     path: PathBuf,
     address: String,
     replaces: bool,
 }
 
-/// Imports as `arguments` say, and returns what there is to say at the end.
+/// Imports as `wish` says, and returns what there is to say at the end.
 ///
 /// # Errors
 /// A line for the user: what was sent before is there.
-pub fn run(arguments: &[String], password: Option<&str>) -> Result<String, String> {
-    let wish = Wish::parse(arguments)?;
+pub fn run(wish: &Wish, password: Option<&str>) -> Result<String, String> {
     let files = files_of(&wish.path)?;
     let connection = Connection::open(&wish.address, password)?;
     let mut import = Import {
@@ -74,7 +73,11 @@ pub fn run(arguments: &[String], password: Option<&str>) -> Result<String, Strin
 }
 
 impl Wish {
-    fn parse(arguments: &[String]) -> Result<Wish, String> {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(arguments: &[String]) -> Result<Wish, String> {
         let (mut path, mut address, mut replaces) = (None, "127.0.0.1:6379".to_owned(), false);
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -82,13 +85,13 @@ impl Wish {
                 "--replace" => replaces = true,
                 "--to" => address = words.next().ok_or("--to needs an address")?.clone(),
                 option if option.starts_with("--") => {
-                    return Err(format!("there is no option '{option}'\n\n{USAGE}"));
+                    return Err(format!("there is no option '{option}'"));
                 }
                 other if path.is_none() => path = Some(PathBuf::from(other)),
-                _ => return Err(USAGE.to_owned()),
+                other => return Err(format!("'{other}' is one too many")),
             }
         }
-        Ok(Wish { path: path.ok_or(USAGE)?, address, replaces })
+        Ok(Wish { path: path.ok_or("which file or folder?")?, address, replaces })
     }
 }
 

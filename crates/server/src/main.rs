@@ -140,16 +140,16 @@ fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
         "cache" => run_cache(program, arguments, rest),
         "config" => run_config(rest),
         "check" => check_log(rest),
-        "restore" if rest.is_empty() => {
-            refuse_command("forebay restore", "which directory?", restore::USAGE)
-        }
         "restore" if is_help(rest) => print(restore::USAGE),
-        "restore" => tell("restore", restore::run(rest)),
-        "import" if rest.is_empty() => {
-            refuse_command("forebay import", "which file or folder?", import::USAGE)
-        }
+        "restore" => match restore::Wish::parse(rest) {
+            Ok(wish) => tell("restore", restore::run(&wish)),
+            Err(reason) => refuse_command("forebay restore", &reason, restore::USAGE),
+        },
         "import" if is_help(rest) => print(import::USAGE),
-        "import" => run_import(rest),
+        "import" => match import::Wish::parse(rest) {
+            Ok(wish) => run_import(&wish),
+            Err(reason) => refuse_command("forebay import", &reason, import::USAGE),
+        },
         "bench" => run_bench(program, rest),
         "memcached" => run_memcached(program, arguments),
         "demo" => run_bench(program, arguments),
@@ -271,9 +271,9 @@ fn print_help(usage: &str, names: &[String]) -> ExitCode {
     }
 }
 
-fn run_import(arguments: &[String]) -> ExitCode {
+fn run_import(wish: &import::Wish) -> ExitCode {
     let password = env::var("REDISCLI_AUTH").ok();
-    tell("import", import::run(arguments, password.as_deref()))
+    tell("import", import::run(wish, password.as_deref()))
 }
 
 /// Prints what `command` says at its end, or why it has failed.

@@ -70,12 +70,12 @@ pub struct Restored {
     pub next: Option<(Lsn, UnixMs)>,
 }
 
-/// Restores as `arguments` say, and returns what there is to say at the end.
+/// Restores as `wish` says, and returns what there is to say at the end.
 ///
 /// # Errors
 /// A line for the user. What was made of the target is removed.
-pub fn run(arguments: &[String]) -> Result<String, String> {
-    let wish = Wish::parse(arguments)?;
+pub fn run(wish: &Wish) -> Result<String, String> {
+    require_empty(&wish.target)?;
     let failed = |path: &Path, error: &dyn Display| format!("{}: {error}", path.display());
     let source = Directory::open_existing(&wish.source);
     let source: Arc<dyn Storage> = Arc::new(source.map_err(|error| failed(&wish.source, &error))?);
@@ -99,14 +99,19 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
     restored.map(|restored| describe(&restored, &wish.target, &runtime))
 }
 
-struct Wish {
+/// What a command line asks for.
+pub struct Wish {
     source: PathBuf,
     target: PathBuf,
     moment: Moment,
 }
 
 impl Wish {
-    fn parse(arguments: &[String]) -> Result<Wish, String> {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(arguments: &[String]) -> Result<Wish, String> {
         let (mut source, mut target, mut moment) = (None, None, None);
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -134,15 +139,20 @@ impl Wish {
         }
         let source = source.ok_or("which directory?")?;
         let target = target.ok_or("--into says where the data go")?;
-        let names = match fs::read_dir(&target) {
-            Ok(names) => names.count(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(format!("{}: {error}", target.display())),
-        };
-        if names > 0 {
-            return Err(format!("{} is not empty: nothing is replaced", target.display()));
-        }
         Ok(Wish { source, target, moment: moment.unwrap_or(Moment::Latest) })
+    }
+}
+
+/// Refuses a folder that has anything: nothing is replaced.
+fn require_empty(folder: &Path) -> Result<(), String> {
+    let names = match fs::read_dir(folder) {
+        Ok(names) => names.count(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(format!("{}: {error}", folder.display())),
+    };
+    match names {
+        0 => Ok(()),
+        _ => Err(format!("{} is not empty: nothing is replaced", folder.display())),
     }
 }
 
