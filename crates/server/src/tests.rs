@@ -111,7 +111,7 @@ pub(crate) fn ask(client: &mut UnixStream, request: &[u8], reply: &[u8]) {
     assert_eq!(found.escape_ascii().to_string(), reply.escape_ascii().to_string());
 }
 
-fn set(key: &str, value_bytes: usize) -> Vec<u8> {
+pub(crate) fn set(key: &str, value_bytes: usize) -> Vec<u8> {
     let value = "v".repeat(value_bytes);
     format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${value_bytes}\r\n{value}\r\n", key.len()).into()
 }

@@ -1,4 +1,4 @@
-//! Writes large frames past the system's cache: the disk takes them from a buffer of this process.
+//! Writes frames past the system's cache: the disk takes them from a buffer of this process.
 //!
 //! A log is written once and read seldom, so that the cache would bring nothing for what it costs:
 //! a page of memory and some work for each 4 KiB, and a second copy. The disk takes whole blocks,
@@ -16,13 +16,16 @@ use crate::storage::{LogFile, read_full};
 /// Blocks are of this: a multiple of what disks ask for.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// The room for a frame and for what its first block has before it: a huge page.
-const BUFFER_BYTES: usize = 2 << 20;
-const _: () = assert!(BUFFER_BYTES.is_multiple_of(BLOCK_BYTES));
+/// The room for a frame and for what its first block has before it, at most: a huge page.
+const BUFFER_BYTES_MAX: usize = 2 << 20;
+/// The room that is made at first; for a longer frame it is the next power of two.
+const BUFFER_BYTES_MIN: usize = 64 << 10;
+const _: () = assert!(BUFFER_BYTES_MIN.is_multiple_of(BLOCK_BYTES));
+const _: () = assert!(BUFFER_BYTES_MAX.is_power_of_two() && BUFFER_BYTES_MIN.is_power_of_two());
 
 /// How long the payload of a frame may be that has room, with a header and what fills it up.
 pub const BUFFERED_PAYLOAD_BYTES_MAX: usize =
-    BUFFER_BYTES - BLOCK_BYTES - HEADER_BYTES - ALIGNMENT as usize;
+    BUFFER_BYTES_MAX - BLOCK_BYTES - HEADER_BYTES - ALIGNMENT as usize;
 
 /// Blocks of a file that are to be written, and the first bytes of the next one.
 #[derive(Default)]
@@ -42,7 +45,7 @@ impl BlockBuffer {
 
     /// Returns whether there is room for a frame of `frame_bytes`.
     pub fn has_room_for(frame_bytes: u64) -> bool {
-        frame_bytes <= (BUFFER_BYTES - BLOCK_BYTES) as u64
+        frame_bytes <= (BUFFER_BYTES_MAX - BLOCK_BYTES) as u64
     }
 
     /// Has `put` fill memory of `frame_bytes`, and writes that to `file` from byte `position` on;
@@ -65,7 +68,8 @@ impl BlockBuffer {
         self.go_to(file, position)?;
         let (start, kept) = (self.start, self.kept);
         let end = kept + frame_bytes;
-        let blocks = &mut self.memory()?[..end.next_multiple_of(BLOCK_BYTES)];
+        let block_bytes = end.next_multiple_of(BLOCK_BYTES);
+        let blocks = &mut self.memory(block_bytes)?[..block_bytes];
         let result = put(&mut blocks[kept..end]);
         blocks[end..].fill(0);
         let written = write_blocks(file, start, blocks);
@@ -91,23 +95,32 @@ impl BlockBuffer {
         let kept = (position % BLOCK_BYTES as u64) as usize;
         let start = position - kept as u64;
         self.forget();
-        if read_full(file, start, &mut self.memory()?[..kept])? < kept {
+        if read_full(file, start, &mut self.memory(kept)?[..kept])? < kept {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         (self.start, self.kept) = (start, kept);
         Ok(())
     }
 
-    fn memory(&mut self) -> io::Result<&mut [u8]> {
-        if self.memory.is_none() {
-            let memory = WideBuffer::new(BUFFER_BYTES).map_err(|_| io::ErrorKind::Unsupported)?;
+    /// Returns the memory, `bytes` of it at least, with what is kept.
+    fn memory(&mut self, bytes: usize) -> io::Result<&mut [u8]> {
+        if self.memory_bytes() < bytes as u64 {
+            let room = bytes.next_power_of_two().max(BUFFER_BYTES_MIN);
+            let mut memory = WideBuffer::new(room).map_err(|_| io::ErrorKind::Unsupported)?;
+            if let Some(old) = &self.memory {
+                memory[..self.kept].copy_from_slice(&old[..self.kept]);
+            }
             self.memory = Some(memory);
         }
-        Ok(self.memory.as_mut().expect("it is there now"))
+        Ok(self.memory.as_mut().map_or(&mut [], |memory| &mut memory[..]))
     }
 }
 
-fn write_blocks(file: &dyn LogFile, start: u64, blocks: &[u8]) -> io::Result<()> {
+/// Writes `blocks` to `file` from byte `start` on.
+///
+/// # Errors
+/// As [`LogFile::write_blocks_at`].
+pub fn write_blocks(file: &dyn LogFile, start: u64, blocks: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < blocks.len() {
         match file.write_blocks_at(start + done as u64, &blocks[done..]) {

@@ -35,8 +35,8 @@ pub use frame::frame_bytes;
 pub use history::{SegmentStart, segment_start, segment_starts};
 pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
 pub use segment::{
-    Preparation, SEGMENT_BYTES, SPARE_NAME, first_lsn, forget_before, lsn_of, name_of,
-    prepare_spare, remove_log, segment_lsns,
+    Preparation, SEGMENT_BYTES, SPARE_NAME, Spare, ZEROED_PIECE_BYTES, first_lsn, forget_before,
+    lsn_of, name_of, prepare_spare, remove_log, segment_lsns,
 };
 pub use storage::{Lock, LogFile, Storage, checksum, read_file, replace_file};
 pub use writer::{Begin, WriteError, Writer, WriterOptions};

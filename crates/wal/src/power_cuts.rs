@@ -39,7 +39,7 @@ impl History {
             if writer.wants_spare()
                 && random.below(4) == 0
                 && let Ok(spare) =
-                    prepare_spare(&self.disk, self.segment_bytes, preparation(random))
+                    prepare_spare(&self.disk, self.segment_bytes, preparation(random), |_| true)
             {
                 writer.offer_spare(spare);
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::block_buffer::{BLOCK_BYTES, write_blocks};
 use crate::storage::{LogFile, Storage, write_all};
 
 /// How long a segment is. One frame that is longer has one of its own.
@@ -10,11 +11,16 @@ pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// The file that is to be the next segment, while it is prepared.
 pub const SPARE_NAME: &str = "spare.tmp";
 
-/// Zeroes are written in pieces of this.
-const ZEROES: &[u8] = &[0; 512 << 10];
+/// Zeroes are written in pieces of this: a write of the log waits behind one of them at most.
+pub const ZEROED_PIECE_BYTES: u64 = 128 << 10;
 
-/// How much of a spare is zeroed before it is made durable.
-const ZEROED_PER_SYNC_BYTES: u64 = 512 << 10;
+/// A piece of zeroes, which lies as the disk takes it.
+#[repr(C, align(4096))]
+struct Zeroes([u8; ZEROED_PIECE_BYTES as usize]);
+
+const _: () = assert!(align_of::<Zeroes>() == BLOCK_BYTES);
+
+static ZEROES: Zeroes = Zeroes([0; ZEROED_PIECE_BYTES as usize]);
 
 /// Digits of an LSN in a name: all that 64 bits can have, so that names sort as numbers do.
 const DIGITS: usize = 20;
@@ -91,8 +97,8 @@ pub fn remove_log(storage: &dyn Storage) -> io::Result<()> {
     Ok(())
 }
 
-/// How the next segment is prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How the next segment is prepared; the way that makes syncs quicker is the greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preparation {
     /// The disk keeps room for it. With each sync the file system notes how much was written.
     Reserved,
@@ -101,40 +107,74 @@ pub enum Preparation {
     Zeroed,
 }
 
+/// A file that is to be the next segment.
+pub struct Spare {
+    pub(crate) file: Box<dyn LogFile>,
+    pub(crate) preparation: Preparation,
+}
+
 /// Returns a file of `segment_bytes` zeroes to become a segment. Takes as long as the disk does:
 /// for a thread that nobody waits for.
 ///
+/// Who writes zeroes takes the disk from the log. So `await_turn` is called before each piece, with
+/// where in the file it ends, and returns once it may be written; false to give the spare up. It is
+/// not called where no zeroes are written.
+///
 /// # Errors
-/// When the disk is full or fails; then there is no such file.
+/// When the disk is full or fails, or the spare was given up; then there is no such file.
 pub fn prepare_spare(
     storage: &dyn Storage,
     segment_bytes: u64,
     preparation: Preparation,
-) -> io::Result<Box<dyn LogFile>> {
+    await_turn: impl FnMut(u64) -> bool,
+) -> io::Result<Spare> {
     discard_spare(storage)?;
     let file = storage.create(SPARE_NAME)?;
+    let reserved = file.reserve(segment_bytes).and_then(|()| file.sync());
     let written = match preparation {
-        Preparation::Reserved => file.reserve(segment_bytes).and_then(|()| file.sync()),
-        Preparation::Zeroed => zero_and_sync(&*file, segment_bytes),
+        Preparation::Reserved => reserved,
+        Preparation::Zeroed => {
+            reserved.and_then(|()| zero_and_sync(&*file, segment_bytes, await_turn))
+        }
     };
     if let Err(error) = written {
         // The error says more than a failure to tidy up behind it.
         let _ = storage.remove(SPARE_NAME);
         return Err(error);
     }
-    Ok(file)
+    Ok(Spare { file, preparation })
 }
 
-/// Writes `length` zeroes, so little at a time that a sync of the log does not wait long behind it.
-fn zero_and_sync(file: &dyn LogFile, length: u64) -> io::Result<()> {
+/// Writes `length` zeroes and makes them durable.
+fn zero_and_sync(
+    file: &dyn LogFile,
+    length: u64,
+    mut await_turn: impl FnMut(u64) -> bool,
+) -> io::Result<()> {
     let mut start = 0;
     while start < length {
-        let end = length.min(start + ZEROED_PER_SYNC_BYTES);
-        zero(file, start, end)?;
-        file.sync()?;
+        let end = length.min(start + ZEROED_PIECE_BYTES);
+        if !await_turn(end) {
+            return Err(io::Error::other("nobody wants the segment any more"));
+        }
+        zero_piece(file, start, end)?;
         start = end;
     }
-    Ok(())
+    file.sync()
+}
+
+/// Writes zeroes from byte `start` to byte `end`, no more than a piece, past the system's cache:
+/// what it keeps of them would be written with a later sync of the log, which waits for that.
+fn zero_piece(file: &dyn LogFile, start: u64, end: u64) -> io::Result<()> {
+    let zeroes = &ZEROES.0[..(end - start) as usize];
+    if zeroes.len().is_multiple_of(BLOCK_BYTES) {
+        match write_blocks(file, start, zeroes) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            written => return written,
+        }
+    }
+    write_all(file, start, zeroes, &mut 0)?;
+    file.sync()
 }
 
 /// Removes what an earlier process may have left of a spare.
@@ -155,8 +195,7 @@ pub fn discard_spare(storage: &dyn Storage) -> io::Result<()> {
 pub fn zero(file: &dyn LogFile, start: u64, end: u64) -> io::Result<()> {
     let mut at = start;
     while at < end {
-        let piece = &ZEROES
-            [..usize::try_from(end - at).map_or(ZEROES.len(), |left| left.min(ZEROES.len()))];
+        let piece = &ZEROES.0[..(end - at).min(ZEROED_PIECE_BYTES) as usize];
         write_all(file, at, piece, &mut 0)?;
         at += piece.len() as u64;
     }

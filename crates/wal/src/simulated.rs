@@ -195,7 +195,9 @@ impl State {
 
     fn check_room(&self, id: u64, length: usize) -> io::Result<()> {
         let Some(capacity) = self.faults.capacity else { return Ok(()) };
-        let of_others = self.files.iter().filter(|(other, _)| **other != id);
+        // One without a name is kept only as a power cut may give it its name back.
+        let is_other = |file: u64| file != id && self.names.values().any(|named| *named == file);
+        let of_others = self.files.iter().filter(|(file, _)| is_other(**file));
         let used: usize = of_others.map(|(_, file)| file.content.len()).sum();
         match (used + length.max(self.files[&id].content.len())) as u64 > capacity {
             true => Err(io::ErrorKind::StorageFull.into()),

@@ -96,7 +96,7 @@ fn a_spare_becomes_the_next_segment() {
     assert!(!writer.wants_spare());
     let mut all = fill(&mut writer, 12);
     assert!(writer.wants_spare());
-    let spare = prepare_spare(&disk, OPTIONS.segment_bytes, Preparation::Zeroed);
+    let spare = prepare_spare(&disk, OPTIONS.segment_bytes, Preparation::Zeroed, |_| true);
     writer.offer_spare(spare.unwrap());
     assert!(!writer.wants_spare());
     all.extend(fill(&mut writer, 30));
@@ -120,7 +120,9 @@ fn a_segment_that_was_not_prepared_is_left_for_the_first_that_is() {
     assert_eq!(append(&mut writer), 1);
     for preparation in [Preparation::Reserved, Preparation::Zeroed] {
         assert!(writer.wants_spare());
-        writer.offer_spare(prepare_spare(&disk, options.segment_bytes, preparation).unwrap());
+        writer.offer_spare(
+            prepare_spare(&disk, options.segment_bytes, preparation, |_| true).unwrap(),
+        );
         if preparation == Preparation::Zeroed {
             assert_eq!(append(&mut writer), 3, "it goes on in the second, and the third is spare");
             break;
@@ -129,6 +131,126 @@ fn a_segment_that_was_not_prepared_is_left_for_the_first_that_is() {
         assert!(!writer.wants_spare(), "hardly anything is in it");
         (0..11).for_each(|_| assert_eq!(append(&mut writer), 2));
     }
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+#[test]
+fn a_spare_is_due_as_the_segment_fills_up() {
+    let disk = SimulatedDisk::new();
+    let options = WriterOptions { segment_bytes: 1 << 20, ..OPTIONS };
+    let segment_bytes = options.segment_bytes;
+    let storage = Arc::new(disk.clone());
+    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    writer.append(&[1; 70_000]).unwrap();
+    assert_eq!(writer.spare_due_bytes(), segment_bytes, "all at once: this one is slow");
+    let prepare = |preparation| prepare_spare(&disk, segment_bytes, preparation, |_| true).unwrap();
+    writer.offer_spare(prepare(Preparation::Zeroed));
+    let mut due = Vec::new();
+    for _ in 0..18 {
+        writer.append(&[1; 50_000]).unwrap();
+        due.push(writer.spare_due_bytes());
+    }
+    assert!(due[..5].iter().all(|due| *due == 0), "{due:?}");
+    assert!(due[5..15].windows(2).all(|pair| pair[1] > pair[0] + 90_000), "{due:?}");
+    assert!(due[16..].iter().all(|due| *due == segment_bytes), "{due:?}");
+    writer.offer_spare(prepare(Preparation::Zeroed));
+    assert_eq!(writer.spare_due_bytes(), 0, "it is there");
+}
+
+#[test]
+fn a_segment_that_was_only_reserved_is_left_where_zeroed_ones_are_wanted() {
+    let disk = SimulatedDisk::new();
+    let options = WriterOptions { segment_bytes: 1 << 20, ..OPTIONS };
+    let storage = Arc::new(disk.clone());
+    let mut writer = Writer::begin(storage.clone(), 0, Begin::Nothing, options).unwrap();
+    let prepare =
+        |preparation| prepare_spare(&disk, options.segment_bytes, preparation, |_| true).unwrap();
+    let segment_count = || segment_lsns(&disk).unwrap().len();
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(prepare(Preparation::Reserved));
+    writer.append(&[1; 70_000]).unwrap();
+    assert_eq!((segment_count(), writer.wants_spare()), (2, false));
+    writer.append(&[1; 250_000]).unwrap();
+    writer.offer_spare(prepare(Preparation::Reserved));
+    assert!(!writer.wants_spare());
+    writer.set_preparation(Preparation::Zeroed);
+    assert!(writer.wants_spare(), "the other one is of the wrong kind");
+    writer.offer_spare(prepare(Preparation::Reserved));
+    writer.append(&[1; 1_000]).unwrap();
+    assert_eq!(segment_count(), 2, "what was begun before is not taken");
+    writer.offer_spare(prepare(Preparation::Zeroed));
+    writer.append(&[1; 1_000]).unwrap();
+    assert_eq!((segment_count(), writer.wants_spare()), (3, false));
+    // Zeroed ones do for those who want less.
+    writer.append(&[1; 270_000]).unwrap();
+    writer.offer_spare(prepare(Preparation::Zeroed));
+    writer.set_preparation(Preparation::Reserved);
+    assert!(!writer.wants_spare());
+    writer.sync().unwrap();
+    // Of a log that is gone on with nobody knows how the last segment was prepared.
+    let (all, end) = read(&disk).unwrap();
+    drop(writer);
+    let mut writer = Writer::resume(storage, &end, options).unwrap();
+    writer.set_preparation(Preparation::Zeroed);
+    writer.offer_spare(prepare(Preparation::Zeroed));
+    writer.append(&[1; 1_000]).unwrap();
+    assert_eq!(segment_count(), 3);
+    writer.sync().unwrap();
+    assert_eq!(read(&disk).unwrap().0.len(), all.len() + 1_000);
+}
+
+#[test]
+fn zeroes_are_written_piece_by_piece_as_they_may_be() {
+    for lacks_block_writes in [false, true] {
+        let disk = SimulatedDisk::new();
+        disk.set_faults(Faults { lacks_block_writes, ..Faults::default() });
+        let segment_bytes = 3 * ZEROED_PIECE_BYTES + 100;
+        let mut asked = Vec::new();
+        let await_turn = |end| {
+            let written = disk.counts().writes as usize;
+            assert_eq!(written, asked.len(), "none is written before it may be");
+            asked.push(end);
+            true
+        };
+        prepare_spare(&disk, segment_bytes, Preparation::Zeroed, await_turn).unwrap();
+        let pieces = [1, 2, 3].map(|piece| piece * ZEROED_PIECE_BYTES);
+        assert_eq!(asked, [&pieces[..], &[segment_bytes]].concat());
+        let counts = disk.counts();
+        assert_eq!(counts.writes, 4);
+        assert_eq!(counts.syncs, if lacks_block_writes { 6 } else { 3 }, "{counts:?}");
+        let (name, content) = disk.contents().pop().unwrap();
+        assert_eq!((name.as_str(), content.len() as u64), (SPARE_NAME, segment_bytes));
+        let given_up =
+            prepare_spare(&disk, segment_bytes, Preparation::Zeroed, |end| end < segment_bytes);
+        assert!(given_up.is_err());
+        assert!(disk.contents().is_empty(), "nothing is left of it");
+    }
+}
+
+#[test]
+fn the_memory_for_frames_past_the_cache_is_as_long_as_the_longest() {
+    let disk = SimulatedDisk::new();
+    let options = WriterOptions { segment_bytes: 8 << 20, ..OPTIONS };
+    let storage = Arc::new(disk.clone());
+    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    writer.append(&[1; 70_000]).unwrap();
+    let prepared = prepare_spare(&disk, options.segment_bytes, Preparation::Reserved, |_| true);
+    writer.offer_spare(prepared.unwrap());
+    writer.set_past_cache_bytes_min(Some(0));
+    assert_eq!(writer.memory_bytes(), 0);
+    let mut all = vec![1; 70_000];
+    let longest = BUFFERED_PAYLOAD_BYTES_MAX;
+    let frames = [(100, 64 << 10), (70_000, 128 << 10), (5, 128 << 10), (longest, 2 << 20)];
+    for (number, (bytes, memory)) in frames.into_iter().enumerate() {
+        let payload = vec![number as u8; bytes];
+        writer.append(&payload).unwrap();
+        all.extend(payload);
+        assert_eq!(writer.memory_bytes(), memory);
+    }
+    assert_eq!(disk.counts().block_writes, 4);
+    writer.set_past_cache_bytes_min(None);
+    assert_eq!(writer.memory_bytes(), 0);
     writer.sync().unwrap();
     assert!(read(&disk).unwrap().0 == all);
 }
@@ -155,7 +277,8 @@ fn write_past_cache_and_not(storage: &Arc<dyn Storage>) -> Vec<u8> {
     let mut all = Vec::new();
     for number in 0..200_usize {
         if writer.wants_spare() {
-            let spare = prepare_spare(&**storage, options.segment_bytes, Preparation::Reserved);
+            let spare =
+                prepare_spare(&**storage, options.segment_bytes, Preparation::Reserved, |_| true);
             writer.offer_spare(spare.unwrap());
         }
         writer.set_past_cache_bytes_min([Some(0), Some(3_000), None][number / 2 % 3]);
@@ -196,7 +319,7 @@ fn frames_are_the_same_whether_they_pass_the_cache_or_not() {
 
 #[test]
 fn a_folder_has_frames_that_pass_the_cache() {
-    let folder = std::env::temp_dir().join(format!("forebay-wal-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("forebay-wal-frames-{}", std::process::id()));
     let storage: Arc<dyn Storage> = Arc::new(Directory::open(&folder).unwrap());
     let all = write_past_cache_and_not(&storage);
     let found = payloads(storage);
@@ -216,7 +339,9 @@ fn a_frame_past_the_cache_that_had_no_room_is_tried_again() {
         writer.append(&vec![byte; bytes])
     };
     append(&mut writer, 1, 17_000).unwrap();
-    writer.offer_spare(prepare_spare(&disk, options.segment_bytes, Preparation::Reserved).unwrap());
+    writer.offer_spare(
+        prepare_spare(&disk, options.segment_bytes, Preparation::Reserved, |_| true).unwrap(),
+    );
     writer.set_past_cache_bytes_min(Some(0));
     append(&mut writer, 2, 5_000).unwrap();
     let written = disk.counts().block_writes;
@@ -573,7 +698,7 @@ fn one_process_has_the_folder() {
     drop(Directory::open(&path).unwrap().lock().unwrap());
     let storage: Arc<dyn Storage> = Arc::new(directory);
     let mut writer = Writer::begin(Arc::clone(&storage), 0, Begin::Nothing, OPTIONS).unwrap();
-    let spare = prepare_spare(&*storage, OPTIONS.segment_bytes, Preparation::Reserved);
+    let spare = prepare_spare(&*storage, OPTIONS.segment_bytes, Preparation::Reserved, |_| true);
     writer.offer_spare(spare.unwrap());
     let all = fill(&mut writer, 40);
     writer.close().unwrap();

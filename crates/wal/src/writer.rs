@@ -12,7 +12,8 @@ use crate::frame::{
 };
 use crate::reader::LogEnd;
 use crate::segment::{
-    SEGMENT_BYTES, SPARE_NAME, discard_spare, lsn_of, name_of, remove_log, segments_of, zero,
+    Preparation, SEGMENT_BYTES, SPARE_NAME, Spare, discard_spare, lsn_of, name_of, remove_log,
+    segments_of, zero,
 };
 use crate::storage::{LogFile, Storage, write_all, write_pieces};
 
@@ -117,7 +118,11 @@ pub struct Writer {
     /// The file system has said that it takes no such writes.
     lacks_block_writes: bool,
     blocks: BlockBuffer,
-    spare: Option<Box<dyn LogFile>>,
+    /// How the segment was prepared; none where it was no spare.
+    preparation: Option<Preparation>,
+    /// How segments are to be prepared at least.
+    wanted: Preparation,
+    spare: Option<Spare>,
 }
 
 /// A frame that is being written, but for its payload.
@@ -158,6 +163,7 @@ impl Writer {
                 salt: options.salt,
                 position: HEADER_BYTES as u64,
                 zeroed_end: 0,
+                preparation: None,
             },
         ))
     }
@@ -186,7 +192,10 @@ impl Writer {
         let zeroed_end = file.length().map_err(WriteError::of)?;
         let begin = lsn_of(name).expect("a segment is named by its position");
         let (lsn, chain, salt, position) = (end.lsn, end.chain, end.salt, end.offset);
-        let at = At { begin, lsn, chain, salt, position, zeroed_end };
+        // It does not say how it was prepared. To leave it would take the room of a segment at each
+        // start.
+        let preparation = (zeroed_end >= options.segment_bytes).then_some(Preparation::Zeroed);
+        let at = At { begin, lsn, chain, salt, position, zeroed_end, preparation };
         Ok(Writer::new(storage, options, file, at))
     }
 
@@ -240,6 +249,8 @@ impl Writer {
             past_cache_bytes_min: None,
             lacks_block_writes: false,
             blocks: BlockBuffer::default(),
+            preparation: at.preparation,
+            wanted: Preparation::Reserved,
             spare: None,
         }
     }
@@ -268,6 +279,13 @@ impl Writer {
         }
     }
 
+    /// From now on takes only spares that were prepared in this way, or in one that makes syncs
+    /// quicker, and drops one that was not.
+    pub fn set_preparation(&mut self, wanted: Preparation) {
+        self.wanted = wanted;
+        self.spare = self.spare.take().filter(|spare| spare.preparation >= wanted);
+    }
+
     /// Returns the memory from which frames are written past the system's cache, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.blocks.memory_bytes()
@@ -275,22 +293,38 @@ impl Writer {
 
     /// Returns whether a spare segment would be taken: one is, from [`crate::prepare_spare`].
     pub fn wants_spare(&self) -> bool {
+        self.spare_due_bytes() > 0
+    }
+
+    /// Returns how much of a spare segment is to be zeroed by now, 0 where none would be taken.
+    ///
+    /// Where the segment that is written was prepared as wanted, that is twice as much as it has
+    /// behind its first quarter: the disk has time for the log in between, and the spare is there
+    /// when three quarters are written.
+    pub fn spare_due_bytes(&self) -> u64 {
+        let segment_bytes = self.options.segment_bytes;
+        let quarter = segment_bytes / 4;
+        let is_slow = self.is_slow();
         // Not for a log that hardly grows.
-        let near = match self.is_prepared() {
-            true => self.options.segment_bytes / 4,
-            false => UNPREPARED_BYTES.min(self.options.segment_bytes / 4),
-        };
-        self.position >= near && self.spare.is_none() && !self.has_failed
+        let near = if is_slow { UNPREPARED_BYTES.min(quarter) } else { quarter };
+        if self.position < near || self.spare.is_some() || self.has_failed {
+            return 0;
+        }
+        match is_slow {
+            true => segment_bytes,
+            false => segment_bytes.min(2 * (self.position - near) + 1),
+        }
     }
 
-    /// Returns whether the segment that is written was a spare.
-    fn is_prepared(&self) -> bool {
-        self.zeroed_end >= self.options.segment_bytes
+    /// Returns whether syncs of the segment that is written take longer than they have to, as it
+    /// was not prepared as wanted.
+    fn is_slow(&self) -> bool {
+        self.preparation < Some(self.wanted)
     }
 
-    /// Takes `spare` to become the next segment.
-    pub fn offer_spare(&mut self, spare: Box<dyn LogFile>) {
-        self.spare = Some(spare);
+    /// Takes `spare` to become the next segment, unless another preparation is wanted by now.
+    pub fn offer_spare(&mut self, spare: Spare) {
+        self.spare = Some(spare).filter(|spare| spare.preparation >= self.wanted);
     }
 
     /// Appends `payload` as one frame. It is not durable before [`Writer::sync`].
@@ -372,9 +406,8 @@ impl Writer {
             let end = self.position + frame_bytes(payload_bytes);
             // The next one would have the same name, though a mark of an end in order is in this.
             let is_empty = self.lsn == self.begin;
-            // Where the segment is none that was prepared, each sync takes longer.
-            let is_slow = !self.is_prepared() && self.spare.is_some();
-            if (end > self.options.segment_bytes || is_slow) && !is_empty {
+            let is_left = self.is_slow() && self.spare.is_some();
+            if (end > self.options.segment_bytes || is_left) && !is_empty {
                 self.begin_segment()?;
             }
         }
@@ -442,7 +475,7 @@ impl Writer {
         let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| frame_bytes >= bytes_min);
         let end = self.position + frame_bytes;
         // Elsewhere the cache has zeroes ahead of the frame, which would be written before it.
-        let is_prepared = self.is_prepared()
+        let is_prepared = self.zeroed_end >= self.options.segment_bytes
             && end.next_multiple_of(BLOCK_BYTES as u64) <= self.options.segment_bytes;
         let fits = BlockBuffer::has_room_for(frame_bytes);
         if !is_large || !is_prepared || !fits || self.lacks_block_writes {
@@ -491,12 +524,14 @@ impl Writer {
             ..header(self.lsn, self.durable, self.chain, &self.options, salt)
         };
         let spare = self.spare.take();
-        let zeroed_end = if spare.is_some() { self.options.segment_bytes } else { 0 };
-        (self.file, self.chain) = make_segment(&*self.storage, spare, head)?;
+        let preparation = spare.as_ref().map(|spare| spare.preparation);
+        let file = spare.map(|spare| spare.file);
+        (self.file, self.chain) = make_segment(&*self.storage, file, head)?;
         self.salt = salt;
         self.begin = self.lsn;
         self.position = HEADER_BYTES as u64;
-        self.zeroed_end = zeroed_end;
+        self.zeroed_end = if preparation.is_some() { self.options.segment_bytes } else { 0 };
+        self.preparation = preparation;
         self.blocks.forget();
         Ok(())
     }
@@ -510,6 +545,7 @@ struct At {
     salt: u32,
     position: u64,
     zeroed_end: u64,
+    preparation: Option<Preparation>,
 }
 
 fn header(

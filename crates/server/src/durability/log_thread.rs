@@ -2,23 +2,25 @@
 //! and lets those go on who wait for that. Under `always` no timer groups records: what one sync
 //! makes durable is what gathered during the one before.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use base::Lsn;
 use effects::WriteRefusal;
 use runtime::{RecordLog, SYNC_INTERVAL, SyncPolicy};
-use wal::{LogFile, Preparation, WriteError, Writer};
+use wal::{Preparation, Spare, WriteError, Writer, ZEROED_PIECE_BYTES};
 
 use super::{
     BUSY_BYTES, BUSY_LOOK_INTERVAL, LOOK_INTERVAL, PROMPT_BYTES, RunningLog, UNWRITTEN_BYTES_MAX,
 };
 use crate::server_state::ServerState;
 
-/// Frames of so many bytes and more are written past the system's cache: each such write waits for
-/// an interrupt of the disk, which is dearer than to copy few bytes.
+/// Frames of so many bytes and more are written past the system's cache where nobody waits for
+/// them: each such write waits for an interrupt of the disk, which is dearer than to copy few
+/// bytes.
 const PAST_CACHE_BYTES_MIN: u64 = 256 << 10;
 /// How often a full disk is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,11 +39,21 @@ pub struct LogThread {
 pub(super) struct Log {
     log: RecordLog,
     quiet_looks: u32,
-    spare: Option<Receiver<std::io::Result<Box<dyn LogFile>>>>,
+    spare: Option<SpareInWork>,
     /// Until when none is prepared.
     spare_pause_end: Duration,
     /// The memory of the writer that is counted as memory in use.
     writer_bytes: u64,
+}
+
+/// A segment that a thread prepares.
+struct SpareInWork {
+    /// Tells that thread how much of it is to be zeroed by now, for each piece at most once; none
+    /// where it is to give up.
+    due: Option<Sender<u64>>,
+    /// What it was told last.
+    due_bytes: u64,
+    prepared: Receiver<io::Result<Spare>>,
 }
 
 impl LogThread {
@@ -108,6 +120,33 @@ impl LogThread {
     }
 }
 
+/// Returns how segments are prepared for a log that is made durable by `policy`.
+fn preparation_for(policy: SyncPolicy) -> Preparation {
+    match policy {
+        // Each write waits for a sync.
+        SyncPolicy::Always => Preparation::Zeroed,
+        // To write zeroes first would cost more than the syncs of all seconds.
+        SyncPolicy::EverySecond | SyncPolicy::Never => Preparation::Reserved,
+    }
+}
+
+impl SpareInWork {
+    /// Lets the thread zero up to `due_bytes` of `segment_bytes`, a piece at least.
+    fn go_on(&mut self, due_bytes: u64, segment_bytes: u64) {
+        if due_bytes >= segment_bytes.min(self.due_bytes + ZEROED_PIECE_BYTES)
+            && self.due_bytes < segment_bytes
+        {
+            self.due_bytes = due_bytes;
+            // One that has ended says how, by the other channel.
+            let _ = self.due.as_ref().map(|due| due.send(due_bytes));
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.due = None;
+    }
+}
+
 impl Log {
     fn new(RunningLog { log, consumer }: RunningLog) -> Log {
         Log {
@@ -128,10 +167,16 @@ impl Log {
     pub(super) fn step(&mut self, policy: SyncPolicy, shared: &ServerState) -> Option<Duration> {
         self.log.writer()?;
         let is_wanted = shared.durability.progress.sync_wanted.swap(false, Ordering::SeqCst);
-        // Under `always` most frames are small, and under `no` nobody is to wait for the disk.
-        let passes_cache = policy == SyncPolicy::EverySecond;
-        let bytes_min = passes_cache.then_some(PAST_CACHE_BYTES_MIN);
-        self.log.writer_mut().set_past_cache_bytes_min(bytes_min);
+        let bytes_min = match policy {
+            // A sync follows, which would have to wait for what the cache has.
+            SyncPolicy::Always => Some(0),
+            SyncPolicy::EverySecond => Some(PAST_CACHE_BYTES_MIN),
+            // Nobody is to wait for the disk.
+            SyncPolicy::Never => None,
+        };
+        let writer = self.log.writer_mut();
+        writer.set_past_cache_bytes_min(bytes_min);
+        writer.set_preparation(preparation_for(policy));
         let written = self.write(policy == SyncPolicy::Always || is_wanted, shared);
         self.count_writer(shared);
         let is_full = matches!(written, Err(WriteError::Full(_)));
@@ -150,6 +195,7 @@ impl Log {
         }
         self.publish(policy, shared);
         if is_full {
+            self.give_up_spare();
             return Some(RETRY_INTERVAL);
         }
         self.keep_spare(policy);
@@ -237,7 +283,7 @@ impl Log {
 
     /// Never writes again. Replies that wait will never leave; who waits for them is told by the
     /// end of the connection that what was asked may have happened or not.
-    fn fail(&mut self, error: &std::io::Error, shared: &ServerState) {
+    fn fail(&mut self, error: &io::Error, shared: &ServerState) {
         tracing::error!(
             %error,
             "The append-only file cannot be written or made durable any more; no write is taken \
@@ -246,6 +292,9 @@ impl Log {
         shared.keyspace().admission().set(WriteRefusal::LogFailed, true);
         shared.durability.progress.has_failed.store(true, Ordering::SeqCst);
         self.log.fail();
+        if let Some(spare) = &mut self.spare {
+            spare.give_up();
+        }
         self.count_writer(shared);
         shared.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
@@ -253,41 +302,63 @@ impl Log {
     /// Has the next segment prepared, by a thread that nobody waits for.
     fn keep_spare(&mut self, policy: SyncPolicy) {
         let writer = self.log.writer_mut();
-        if let Some(receiver) = &self.spare {
-            match receiver.try_recv() {
-                Err(TryRecvError::Empty) => return,
-                Ok(Ok(spare)) => writer.offer_spare(spare),
-                Ok(Err(error)) => self.pause_spares(&error),
-                Err(TryRecvError::Disconnected) => {}
+        let Some(spare) = &mut self.spare else { return self.begin_spare(policy) };
+        match spare.prepared.try_recv() {
+            Err(TryRecvError::Empty) => {
+                return spare.go_on(writer.spare_due_bytes(), writer.segment_bytes());
             }
-            self.spare = None;
-            return;
+            Ok(Ok(spare)) => writer.offer_spare(spare),
+            Ok(Err(error)) => self.pause_spares(&error),
+            Err(TryRecvError::Disconnected) => {}
         }
+        self.spare = None;
+    }
+
+    /// Begins to prepare a segment where one is wanted.
+    fn begin_spare(&mut self, policy: SyncPolicy) {
+        let writer = self.writer();
         if !writer.wants_spare() || sys::clock::monotonic() < self.spare_pause_end {
             return;
         }
-        let (sender, receiver) = channel();
-        let (storage, segment_bytes) =
-            (Arc::clone(self.log.storage()), self.writer().segment_bytes());
-        let preparation = match policy {
-            // Each write waits for a sync.
-            SyncPolicy::Always => Preparation::Zeroed,
-            // To write zeroes first would cost more than the syncs of all seconds.
-            SyncPolicy::EverySecond | SyncPolicy::Never => Preparation::Reserved,
+        let (sender, prepared) = channel();
+        let (due, told) = channel();
+        let (storage, segment_bytes) = (Arc::clone(self.log.storage()), writer.segment_bytes());
+        let first_due_bytes = writer.spare_due_bytes();
+        let preparation = preparation_for(policy);
+        let mut due_bytes = 0;
+        let await_turn = move |end| {
+            while due_bytes < end {
+                let Ok(bytes) = told.recv() else { return false };
+                due_bytes = bytes;
+            }
+            true
         };
         let prepare = move || {
             // Who does not want it any more has ended.
-            let _ = sender.send(wal::prepare_spare(&*storage, segment_bytes, preparation));
+            let _ =
+                sender.send(wal::prepare_spare(&*storage, segment_bytes, preparation, await_turn));
         };
         let started = std::thread::Builder::new().name("log-spare".to_owned()).spawn(prepare);
         match started {
-            Ok(_) => self.spare = Some(receiver),
+            Ok(_) => {
+                let spare = SpareInWork { due: Some(due), due_bytes: 0, prepared };
+                self.spare.insert(spare).go_on(first_due_bytes, segment_bytes);
+            }
             Err(error) => self.pause_spares(&error),
         }
     }
 
+    /// Leaves the room of a segment that is being prepared to the log, and prepares none for a
+    /// while.
+    fn give_up_spare(&mut self) {
+        if self.spare.is_some() {
+            self.end_spare();
+            self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
+        }
+    }
+
     /// Prepares no segment for a while: the writer makes one itself, more slowly.
-    fn pause_spares(&mut self, error: &std::io::Error) {
+    fn pause_spares(&mut self, error: &io::Error) {
         tracing::warn!(%error, "The next segment of the log cannot be prepared");
         self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
     }
@@ -360,11 +431,38 @@ impl Log {
         Ok(())
     }
 
-    /// Waits for the next segment where it is prepared: until it is made it is in the way of that
-    /// of a later log, which has the same name.
+    /// Has the thread that prepares the next segment give it up, and waits for that: until then it
+    /// is in the way of that of a later log, which has the same name. One that is done is kept.
     fn end_spare(&mut self) {
-        if let Some(receiver) = self.spare.take() {
-            drop(receiver.recv());
+        let Some(mut spare) = self.spare.take() else { return };
+        spare.give_up();
+        if let Ok(Ok(prepared)) = spare.prepared.recv()
+            && self.log.writer().is_some()
+        {
+            self.log.writer_mut().offer_spare(prepared);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroes_are_due_in_pieces_up_to_the_end() {
+        const SEGMENT_BYTES: u64 = 2 * ZEROED_PIECE_BYTES + 100;
+        let (due, told) = channel();
+        let mut spare = SpareInWork { due: Some(due), due_bytes: 0, prepared: channel().1 };
+        let mut tell = |due_bytes| {
+            spare.go_on(due_bytes, SEGMENT_BYTES);
+            told.try_recv().ok()
+        };
+        assert_eq!(tell(0), None);
+        assert_eq!(tell(ZEROED_PIECE_BYTES - 1), None);
+        assert_eq!(tell(ZEROED_PIECE_BYTES + 1), Some(ZEROED_PIECE_BYTES + 1));
+        assert_eq!(tell(2 * ZEROED_PIECE_BYTES), None, "most of a piece");
+        assert_eq!(tell(SEGMENT_BYTES), Some(SEGMENT_BYTES), "less than a piece, but the last");
+        assert_eq!(tell(SEGMENT_BYTES), None, "it knows");
+        assert_eq!(tell(0), None, "the segment that is written is a new one");
     }
 }
