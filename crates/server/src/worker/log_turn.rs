@@ -7,8 +7,11 @@
 //! is likely to need no disk.
 //!
 //! A sync costs as much as some ten changes, whatever it makes durable. So a worker looks before it
-//! whether more requests have come, and serves those first. It waits for none.
+//! whether more requests have come, and serves those first. It polls for a moment only where that
+//! many clients fewer wait than at its last syncs: they got their replies at the same time, and
+//! some are about to send their next requests.
 
+use std::hint;
 use std::io;
 use std::time::Duration;
 
@@ -28,6 +31,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// When a worker looks for more requests for the last time, after its first look: about two syncs
 /// of a fast disk. It serves what it finds then.
 const GATHERING_MAX: Duration = Duration::from_micros(250);
+/// For how long it polls behind the last request that it has found, where clients are missed.
+const POLLING_MAX: Duration = Duration::from_micros(30);
+/// How many clients fewer than at a sync lately wait where they are missed: as many changes as a
+/// sync costs.
+const MISSED_MIN: usize = 10;
+/// Pauses before each further poll, 1 to 2 us: they leave the processor to its other thread, on
+/// which the client may run.
+const PAUSES_PER_POLL: usize = 50;
 
 /// What a worker knows of its turns to write the log.
 #[derive(Debug)]
@@ -36,13 +47,24 @@ pub(super) struct LogTurn {
     is_due: bool,
     /// How many clients changed something by their last requests.
     writers: usize,
-    /// When it looked for more requests first, by the steady clock, and how many clients waited at
-    /// its last look, while it gathers changes.
-    gathering: Option<(Duration, usize)>,
+    gathering: Option<Gathering>,
+    /// How many clients waited at its last two syncs.
+    waited: [usize; 2],
     /// Until when the log thread writes, by the steady clock.
     pause_end: Duration,
     /// For how long it will after the next slow sync.
     pause: Duration,
+}
+
+/// The looks for more requests before a sync; times are of the steady clock.
+#[derive(Clone, Copy, Debug)]
+struct Gathering {
+    /// When the first one was.
+    began: Duration,
+    /// When one more client waited than at the look before.
+    found_at: Duration,
+    /// How many waited then.
+    held: usize,
 }
 
 impl Default for LogTurn {
@@ -51,6 +73,7 @@ impl Default for LogTurn {
             is_due: false,
             writers: 0,
             gathering: None,
+            waited: [0; 2],
             pause_end: Duration::ZERO,
             pause: PAUSE_MIN,
         }
@@ -78,11 +101,24 @@ impl LogTurn {
     }
 
     /// Returns whether to look for more requests, where `held` of its `clients` wait for the log:
-    /// while each look brings a client more.
+    /// while each look brings a client more, and for a moment where many are missed.
     fn looks_again(&mut self, held: usize, clients: usize, now: Duration) -> bool {
-        let (began, held_before) = self.gathering.unwrap_or((now, 0));
-        self.gathering = Some((began, held));
-        held < clients && held > held_before && now < began + GATHERING_MAX
+        let are_missed =
+            self.is_own(clients, now) && held + MISSED_MIN <= self.waited[0].max(self.waited[1]);
+        let first = Gathering { began: now, found_at: now, held: 0 };
+        let gathering = self.gathering.get_or_insert(first);
+        let is_found = held > gathering.held;
+        if is_found {
+            (gathering.found_at, gathering.held) = (now, held);
+        }
+        let is_missing = are_missed && now < gathering.found_at + POLLING_MAX;
+        held < clients && (is_found || is_missing) && now < gathering.began + GATHERING_MAX
+    }
+
+    /// Ends the gathering, where `held` clients wait for the sync that comes.
+    fn end_gathering(&mut self, held: usize) {
+        self.gathering = None;
+        self.waited = [held, self.waited[0]];
     }
 
     /// Returns whether the worker, which has so many `clients`, writes the log.
@@ -109,14 +145,16 @@ impl Worker<'_> {
     #[inline(never)]
     pub(super) fn sees_to_log(&mut self, events: &mut Events) -> io::Result<bool> {
         let (held, clients) = (self.held_count, self.tokens.len());
-        let now = sys::clock::monotonic();
-        if self.is_idle() && self.log_turn.looks_again(held, clients, now) {
+        let mut pauses = 0;
+        while self.is_idle() && self.log_turn.looks_again(held, clients, sys::clock::monotonic()) {
+            (0..pauses).for_each(|_| hint::spin_loop());
+            pauses = PAUSES_PER_POLL;
             self.poller.wait(events, Some(Duration::ZERO))?;
             if !events.is_empty() {
                 return Ok(true);
             }
         }
-        self.log_turn.gathering = None;
+        self.log_turn.end_gathering(held);
         self.take_log_turn();
         Ok(false)
     }
@@ -175,6 +213,31 @@ mod tests {
         turn.gathering = None;
         assert!(turn.looks_again(2, 4, NOW), "the next time");
         assert!(!turn.looks_again(4, 4, NOW), "nobody is left");
+    }
+
+    #[test]
+    fn worker_looks_for_a_moment_where_many_are_missed() {
+        let mut turn = LogTurn::default();
+        (0..50).for_each(|_| turn.add_writer());
+        let later = NOW + POLLING_MAX / 2;
+        // Behind a frame of many and one of few.
+        turn.end_gathering(48);
+        turn.end_gathering(3);
+        assert!(turn.looks_again(6, 50, NOW));
+        assert!(turn.looks_again(6, 50, later), "some are about to send more");
+        assert!(turn.looks_again(8, 50, later), "one has");
+        assert!(turn.looks_again(8, 50, later + POLLING_MAX / 2));
+        assert!(!turn.looks_again(8, 50, later + POLLING_MAX), "nobody does");
+        assert!(turn.looks_again(9, 50, NOW + GATHERING_MAX - POLLING_MAX / 2));
+        assert!(!turn.looks_again(9, 50, NOW + GATHERING_MAX), "the others have waited for long");
+        turn.end_gathering(8);
+        assert!(turn.looks_again(6, 50, NOW));
+        assert!(!turn.looks_again(6, 50, later), "a few fewer than usual are not waited for");
+        turn.end_gathering(6);
+        turn.end_gathering(40);
+        turn.remove_writer();
+        assert!(turn.looks_again(6, 50, NOW));
+        assert!(!turn.looks_again(6, 50, later), "the log thread writes");
     }
 
     #[test]
