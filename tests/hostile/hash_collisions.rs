@@ -66,6 +66,18 @@ fn start() -> (Server, Connection) {
     (server, connection)
 }
 
+/// As [`start`], with keys that collide: servers are started until one has secrets for that.
+fn start_with_collisions() -> (Server, Connection, Attached, Collisions) {
+    for _ in 0..20 {
+        let (server, connection) = start();
+        let attached = Attached::connect(server.socket(), None).expect("the same user may attach");
+        if let Some(same) = Collisions::find(attached.hasher(), END) {
+            return (server, connection, attached, same);
+        }
+    }
+    panic!("no server has secrets without braces");
+}
+
 /// Returns what `request` took, and its reply.
 fn timed(connection: &mut Connection, request: &Request) -> (Spent, Value) {
     connection.call("CONFIG RESETSTAT");
@@ -244,9 +256,7 @@ fn floods_of_keys_cost_what_other_keys_cost() {
 
 #[test]
 fn floods_of_keys_whose_index_hashes_are_equal_cost_what_other_keys_cost() {
-    let (server, mut connection) = start();
-    let attached = Attached::connect(server.socket(), None).expect("the same user may attach");
-    let same = Collisions::new(attached.hasher(), END);
+    let (server, mut connection, _attached, same) = start_with_collisions();
     for count in counts() {
         let harmless = names(count, b"", KEY_BYTES - END.len(), &END);
         let chosen: Names = (0..count).map(|index| same.key(index).to_vec()).collect();
@@ -259,9 +269,7 @@ fn floods_of_keys_whose_index_hashes_are_equal_cost_what_other_keys_cost() {
 
 #[test]
 fn readers_find_every_key_of_a_flood() {
-    let (server, mut connection) = start();
-    let attached = Attached::connect(server.socket(), None).expect("the same user may attach");
-    let same = Collisions::new(attached.hasher(), END);
+    let (_server, mut connection, attached, same) = start_with_collisions();
     let key = |index: u64| same.key(index);
     for index in 0..300 {
         connection.ask(&request(&[b"SET".as_slice(), &key(index), &index.to_le_bytes()]));
