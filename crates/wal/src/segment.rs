@@ -130,13 +130,11 @@ pub fn prepare_spare(
 ) -> io::Result<Spare> {
     discard_spare(storage)?;
     let file = storage.create(SPARE_NAME)?;
-    let reserved = file.reserve(segment_bytes).and_then(|()| file.sync());
-    let written = match preparation {
-        Preparation::Reserved => reserved,
-        Preparation::Zeroed => {
-            reserved.and_then(|()| zero_and_sync(&*file, segment_bytes, await_turn))
-        }
-    };
+    let reserved = file.reserve(segment_bytes);
+    let written = reserved.and_then(|()| match preparation {
+        Preparation::Reserved => file.sync(),
+        Preparation::Zeroed => zero_and_sync(&*file, segment_bytes, await_turn),
+    });
     if let Err(error) = written {
         // The error says more than a failure to tidy up behind it.
         let _ = storage.remove(SPARE_NAME);

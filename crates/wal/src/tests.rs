@@ -12,7 +12,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const OPTIONS: WriterOptions = WriterOptions { segment_bytes: 4096, term: 1, salt: 77 };
 
 fn writer(disk: &SimulatedDisk) -> Writer {
-    Writer::begin(Arc::new(disk.clone()), 0, Begin::Nothing, OPTIONS).unwrap()
+    writer_of(disk, OPTIONS.segment_bytes)
+}
+
+fn writer_of(disk: &SimulatedDisk, segment_bytes: u64) -> Writer {
+    let options = WriterOptions { segment_bytes, ..OPTIONS };
+    Writer::begin(Arc::new(disk.clone()), 0, Begin::Nothing, options).unwrap()
+}
+
+/// Returns a spare for `writer`, which is prepared at once.
+fn spare(disk: &SimulatedDisk, writer: &Writer, preparation: Preparation) -> Spare {
+    prepare_spare(disk, writer.segment_bytes(), preparation, |_| true).unwrap()
 }
 
 /// Reads the whole log; returns its payloads one after the other, and its end.
@@ -96,8 +106,7 @@ fn a_spare_becomes_the_next_segment() {
     assert!(!writer.wants_spare());
     let mut all = fill(&mut writer, 12);
     assert!(writer.wants_spare());
-    let spare = prepare_spare(&disk, OPTIONS.segment_bytes, Preparation::Zeroed, |_| true);
-    writer.offer_spare(spare.unwrap());
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
     assert!(!writer.wants_spare());
     all.extend(fill(&mut writer, 30));
     assert!(read(&disk).unwrap().0 == all);
@@ -106,10 +115,8 @@ fn a_spare_becomes_the_next_segment() {
 
 #[test]
 fn a_segment_that_was_not_prepared_is_left_for_the_first_that_is() {
-    let options = WriterOptions { segment_bytes: 4 << 20, ..OPTIONS };
     let disk = SimulatedDisk::new();
-    let storage = Arc::new(disk.clone());
-    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    let mut writer = writer_of(&disk, 4 << 20);
     let mut all = fill(&mut writer, 20);
     assert!(!writer.wants_spare(), "it hardly grows");
     let mut append = |writer: &mut Writer| {
@@ -120,9 +127,7 @@ fn a_segment_that_was_not_prepared_is_left_for_the_first_that_is() {
     assert_eq!(append(&mut writer), 1);
     for preparation in [Preparation::Reserved, Preparation::Zeroed] {
         assert!(writer.wants_spare());
-        writer.offer_spare(
-            prepare_spare(&disk, options.segment_bytes, preparation, |_| true).unwrap(),
-        );
+        writer.offer_spare(spare(&disk, &writer, preparation));
         if preparation == Preparation::Zeroed {
             assert_eq!(append(&mut writer), 3, "it goes on in the second, and the third is spare");
             break;
@@ -138,14 +143,11 @@ fn a_segment_that_was_not_prepared_is_left_for_the_first_that_is() {
 #[test]
 fn a_spare_is_due_as_the_segment_fills_up() {
     let disk = SimulatedDisk::new();
-    let options = WriterOptions { segment_bytes: 1 << 20, ..OPTIONS };
-    let segment_bytes = options.segment_bytes;
-    let storage = Arc::new(disk.clone());
-    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    let segment_bytes = 1 << 20;
+    let mut writer = writer_of(&disk, segment_bytes);
     writer.append(&[1; 70_000]).unwrap();
     assert_eq!(writer.spare_due_bytes(), segment_bytes, "all at once: this one is slow");
-    let prepare = |preparation| prepare_spare(&disk, segment_bytes, preparation, |_| true).unwrap();
-    writer.offer_spare(prepare(Preparation::Zeroed));
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
     let mut due = Vec::new();
     for _ in 0..18 {
         writer.append(&[1; 50_000]).unwrap();
@@ -154,50 +156,64 @@ fn a_spare_is_due_as_the_segment_fills_up() {
     assert!(due[..5].iter().all(|due| *due == 0), "{due:?}");
     assert!(due[5..15].windows(2).all(|pair| pair[1] > pair[0] + 90_000), "{due:?}");
     assert!(due[16..].iter().all(|due| *due == segment_bytes), "{due:?}");
-    writer.offer_spare(prepare(Preparation::Zeroed));
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
     assert_eq!(writer.spare_due_bytes(), 0, "it is there");
+    writer.discard_spare().unwrap();
+    assert_eq!(writer.spare_due_bytes(), segment_bytes);
+    assert!(disk.contents().iter().all(|(name, _)| name != SPARE_NAME));
 }
 
 #[test]
 fn a_segment_that_was_only_reserved_is_left_where_zeroed_ones_are_wanted() {
     let disk = SimulatedDisk::new();
-    let options = WriterOptions { segment_bytes: 1 << 20, ..OPTIONS };
-    let storage = Arc::new(disk.clone());
-    let mut writer = Writer::begin(storage.clone(), 0, Begin::Nothing, options).unwrap();
-    let prepare =
-        |preparation| prepare_spare(&disk, options.segment_bytes, preparation, |_| true).unwrap();
+    let mut writer = writer_of(&disk, 1 << 20);
     let segment_count = || segment_lsns(&disk).unwrap().len();
     writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(prepare(Preparation::Reserved));
-    writer.append(&[1; 70_000]).unwrap();
-    assert_eq!((segment_count(), writer.wants_spare()), (2, false));
-    writer.append(&[1; 250_000]).unwrap();
-    writer.offer_spare(prepare(Preparation::Reserved));
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+    writer.append(&[1; 320_000]).unwrap();
+    assert_eq!(segment_count(), 2);
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
     assert!(!writer.wants_spare());
     writer.set_preparation(Preparation::Zeroed);
     assert!(writer.wants_spare(), "the other one is of the wrong kind");
-    writer.offer_spare(prepare(Preparation::Reserved));
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
     writer.append(&[1; 1_000]).unwrap();
     assert_eq!(segment_count(), 2, "what was begun before is not taken");
-    writer.offer_spare(prepare(Preparation::Zeroed));
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
     writer.append(&[1; 1_000]).unwrap();
     assert_eq!((segment_count(), writer.wants_spare()), (3, false));
-    // Zeroed ones do for those who want less.
-    writer.append(&[1; 270_000]).unwrap();
-    writer.offer_spare(prepare(Preparation::Zeroed));
+    assert!(read(&disk).unwrap().0 == [1; 392_000]);
+}
+
+#[test]
+fn zeroed_spares_do_where_reserved_ones_are_wanted() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer_of(&disk, 1 << 20);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.set_preparation(Preparation::Zeroed);
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
     writer.set_preparation(Preparation::Reserved);
     assert!(!writer.wants_spare());
-    writer.sync().unwrap();
-    // Of a log that is gone on with nobody knows how the last segment was prepared.
-    let (all, end) = read(&disk).unwrap();
-    drop(writer);
-    let mut writer = Writer::resume(storage, &end, options).unwrap();
-    writer.set_preparation(Preparation::Zeroed);
-    writer.offer_spare(prepare(Preparation::Zeroed));
     writer.append(&[1; 1_000]).unwrap();
-    assert_eq!(segment_count(), 3);
+    assert_eq!(segment_lsns(&disk).unwrap().len(), 2);
+}
+
+#[test]
+fn a_prepared_segment_is_gone_on_with_however_it_was_prepared() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer_of(&disk, 1 << 20);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+    writer.append(&[1; 70_000]).unwrap();
     writer.sync().unwrap();
-    assert_eq!(read(&disk).unwrap().0.len(), all.len() + 1_000);
+    drop(writer);
+    let end = read(&disk).unwrap().1;
+    let options = WriterOptions { segment_bytes: 1 << 20, ..OPTIONS };
+    let mut writer = Writer::resume(Arc::new(disk.clone()), &end, options).unwrap();
+    writer.set_preparation(Preparation::Zeroed);
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
+    writer.append(&[1; 1_000]).unwrap();
+    assert_eq!(segment_lsns(&disk).unwrap().len(), 2);
 }
 
 #[test]
@@ -218,7 +234,7 @@ fn zeroes_are_written_piece_by_piece_as_they_may_be() {
         assert_eq!(asked, [&pieces[..], &[segment_bytes]].concat());
         let counts = disk.counts();
         assert_eq!(counts.writes, 4);
-        assert_eq!(counts.syncs, if lacks_block_writes { 6 } else { 3 }, "{counts:?}");
+        assert_eq!(counts.syncs, if lacks_block_writes { 5 } else { 2 }, "{counts:?}");
         let (name, content) = disk.contents().pop().unwrap();
         assert_eq!((name.as_str(), content.len() as u64), (SPARE_NAME, segment_bytes));
         let given_up =
@@ -231,12 +247,9 @@ fn zeroes_are_written_piece_by_piece_as_they_may_be() {
 #[test]
 fn the_memory_for_frames_past_the_cache_is_as_long_as_the_longest() {
     let disk = SimulatedDisk::new();
-    let options = WriterOptions { segment_bytes: 8 << 20, ..OPTIONS };
-    let storage = Arc::new(disk.clone());
-    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    let mut writer = writer_of(&disk, 8 << 20);
     writer.append(&[1; 70_000]).unwrap();
-    let prepared = prepare_spare(&disk, options.segment_bytes, Preparation::Reserved, |_| true);
-    writer.offer_spare(prepared.unwrap());
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
     writer.set_past_cache_bytes_min(Some(0));
     assert_eq!(writer.memory_bytes(), 0);
     let mut all = vec![1; 70_000];
@@ -330,18 +343,14 @@ fn a_folder_has_frames_that_pass_the_cache() {
 #[test]
 fn a_frame_past_the_cache_that_had_no_room_is_tried_again() {
     let disk = SimulatedDisk::new();
-    let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
-    let storage = Arc::new(disk.clone());
-    let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+    let mut writer = writer_of(&disk, 64 << 10);
     let mut all = Vec::new();
     let mut append = |writer: &mut Writer, byte: u8, bytes: usize| {
         all.extend(vec![byte; bytes]);
         writer.append(&vec![byte; bytes])
     };
     append(&mut writer, 1, 17_000).unwrap();
-    writer.offer_spare(
-        prepare_spare(&disk, options.segment_bytes, Preparation::Reserved, |_| true).unwrap(),
-    );
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
     writer.set_past_cache_bytes_min(Some(0));
     append(&mut writer, 2, 5_000).unwrap();
     let written = disk.counts().block_writes;
@@ -364,9 +373,7 @@ fn a_power_cut_while_a_frame_past_the_cache_is_tried_again_tears_the_end_alone()
     for seed in 0..400 {
         let mut random = Prng::new(seed);
         let disk = SimulatedDisk::new();
-        let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
-        let storage = Arc::new(disk.clone());
-        let mut writer = Writer::begin(storage, 0, Begin::Nothing, options).unwrap();
+        let mut writer = writer_of(&disk, 64 << 10);
         // Up to its end the segment is zeroed, as if it had been a spare.
         writer.append(&[1; 17_000]).unwrap();
         let end = frame_bytes(0) + frame_bytes(17_000);

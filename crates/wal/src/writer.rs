@@ -163,7 +163,6 @@ impl Writer {
                 salt: options.salt,
                 position: HEADER_BYTES as u64,
                 zeroed_end: 0,
-                preparation: None,
             },
         ))
     }
@@ -192,10 +191,7 @@ impl Writer {
         let zeroed_end = file.length().map_err(WriteError::of)?;
         let begin = lsn_of(name).expect("a segment is named by its position");
         let (lsn, chain, salt, position) = (end.lsn, end.chain, end.salt, end.offset);
-        // It does not say how it was prepared. To leave it would take the room of a segment at each
-        // start.
-        let preparation = (zeroed_end >= options.segment_bytes).then_some(Preparation::Zeroed);
-        let at = At { begin, lsn, chain, salt, position, zeroed_end, preparation };
+        let at = At { begin, lsn, chain, salt, position, zeroed_end };
         Ok(Writer::new(storage, options, file, at))
     }
 
@@ -249,7 +245,9 @@ impl Writer {
             past_cache_bytes_min: None,
             lacks_block_writes: false,
             blocks: BlockBuffer::default(),
-            preparation: at.preparation,
+            // One that is gone on with does not say how it was prepared. To leave it would take the
+            // room of a segment at each start.
+            preparation: (at.zeroed_end >= options.segment_bytes).then_some(Preparation::Zeroed),
             wanted: Preparation::Reserved,
             spare: None,
         }
@@ -327,6 +325,15 @@ impl Writer {
         self.spare = Some(spare).filter(|spare| spare.preparation >= self.wanted);
     }
 
+    /// Gives the room of the spare back to the disk. None may be being prepared.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn discard_spare(&mut self) -> io::Result<()> {
+        self.spare = None;
+        discard_spare(&*self.storage)
+    }
+
     /// Appends `payload` as one frame. It is not durable before [`Writer::sync`].
     ///
     /// # Errors
@@ -376,7 +383,7 @@ impl Writer {
             self.write_frame(closed, std::iter::empty())?;
             self.file.sync().map_err(WriteError::Failed)?;
         }
-        drop(self.spare.take());
+        self.spare = None;
         tidy(&*self.storage).map_err(WriteError::of)
     }
 
@@ -545,7 +552,6 @@ struct At {
     salt: u32,
     position: u64,
     zeroed_end: u64,
-    preparation: Option<Preparation>,
 }
 
 fn header(

@@ -301,8 +301,11 @@ impl Log {
 
     /// Has the next segment prepared, by a thread that nobody waits for.
     fn keep_spare(&mut self, policy: SyncPolicy) {
+        if self.spare.is_none() {
+            self.begin_spare(policy);
+        }
+        let Some(spare) = &mut self.spare else { return };
         let writer = self.log.writer_mut();
-        let Some(spare) = &mut self.spare else { return self.begin_spare(policy) };
         match spare.prepared.try_recv() {
             Err(TryRecvError::Empty) => {
                 return spare.go_on(writer.spare_due_bytes(), writer.segment_bytes());
@@ -323,7 +326,6 @@ impl Log {
         let (sender, prepared) = channel();
         let (due, told) = channel();
         let (storage, segment_bytes) = (Arc::clone(self.log.storage()), writer.segment_bytes());
-        let first_due_bytes = writer.spare_due_bytes();
         let preparation = preparation_for(policy);
         let mut due_bytes = 0;
         let await_turn = move |end| {
@@ -340,21 +342,19 @@ impl Log {
         };
         let started = std::thread::Builder::new().name("log-spare".to_owned()).spawn(prepare);
         match started {
-            Ok(_) => {
-                let spare = SpareInWork { due: Some(due), due_bytes: 0, prepared };
-                self.spare.insert(spare).go_on(first_due_bytes, segment_bytes);
-            }
+            Ok(_) => self.spare = Some(SpareInWork { due: Some(due), due_bytes: 0, prepared }),
             Err(error) => self.pause_spares(&error),
         }
     }
 
-    /// Leaves the room of a segment that is being prepared to the log, and prepares none for a
-    /// while.
+    /// Leaves the room of the next segment to the log, whose frame the disk has no room for, and
+    /// prepares none for a while. One that is ready helps no more: that frame is begun in another.
     fn give_up_spare(&mut self) {
-        if self.spare.is_some() {
-            self.end_spare();
-            self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
+        self.end_spare();
+        if let Err(error) = self.log.writer_mut().discard_spare() {
+            tracing::warn!(%error, "The next segment of the log cannot be removed");
         }
+        self.spare_pause_end = sys::clock::monotonic() + SPARE_RETRY_INTERVAL;
     }
 
     /// Prepares no segment for a while: the writer makes one itself, more slowly.
@@ -432,14 +432,11 @@ impl Log {
     }
 
     /// Has the thread that prepares the next segment give it up, and waits for that: until then it
-    /// is in the way of that of a later log, which has the same name. One that is done is kept.
+    /// is in the way of another, which has the same name.
     fn end_spare(&mut self) {
-        let Some(mut spare) = self.spare.take() else { return };
-        spare.give_up();
-        if let Ok(Ok(prepared)) = spare.prepared.recv()
-            && self.log.writer().is_some()
-        {
-            self.log.writer_mut().offer_spare(prepared);
+        if let Some(mut spare) = self.spare.take() {
+            spare.give_up();
+            drop(spare.prepared.recv());
         }
     }
 }

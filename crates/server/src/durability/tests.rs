@@ -217,27 +217,26 @@ fn under_everysec_large_frames_pass_the_cache_from_memory_that_counts() {
     let disk = SimulatedDisk::new();
     let server = start(&disk, "appendfsync everysec\nworkers 1");
     let mut client = server.client();
-    let value = "v".repeat(PROMPT_BYTES as usize / 4);
-    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{value}\r\n", value.len());
-    let mut set = || {
-        ask(&mut client, request.as_bytes(), b"+OK\r\n");
+    let value_bytes = PROMPT_BYTES as usize / 4;
+    let mut write = || {
+        ask(&mut client, &set("a", value_bytes), b"+OK\r\n");
         let end = server.shared.runtime.backlog().extent().end.0;
         wait_until(&server, || server.shared.durability.report().written == end);
     };
     // The first segment was not prepared, and is left for one that is.
     while disk.counts().block_writes == 0 {
-        set();
+        write();
     }
     let used = || server.shared.keyspace().used_memory();
     let with_buffer = used();
     ask(&mut server.client(), b"CONFIG SET appendfsync no\r\n", b"+OK\r\n");
-    set();
+    write();
     let block_writes = disk.counts().block_writes;
-    set();
+    write();
     assert_eq!(disk.counts().block_writes, block_writes, "nobody is to wait for the disk");
     // Beside it the buffers of clients come and go.
     let others = 64 << 10;
-    let buffer = 2 * value.len() as u64;
+    let buffer = 2 * value_bytes as u64;
     assert!(used() + buffer < with_buffer + others, "{} after {with_buffer}", used());
 }
 
@@ -290,6 +289,21 @@ fn a_segment_in_work_gives_its_room_to_the_log() {
     disk.set_faults(Faults { capacity, ..Faults::default() });
     // More than is left of the segment.
     ask(&mut server.client(), &set("a", 900_000), b"+OK\r\n");
+    assert!(!has_spare(&disk));
+}
+
+#[test]
+fn a_segment_that_is_ready_gives_its_room_to_a_frame_that_is_begun() {
+    let disk = SimulatedDisk::new();
+    let server = start(&disk, "appendfsync always\nworkers 1\nappend-segment-size 1mb");
+    ask(&mut server.client(), &set("a", 100_000), b"+OK\r\n");
+    // The first segment was not prepared: what passes the cache are zeroes.
+    wait_until(&server, || disk.counts().block_writes == 8);
+    let taken: usize = disk.contents().iter().map(|(_, content)| content.len()).sum();
+    let capacity = Some(taken as u64 + 100_000);
+    disk.set_faults(Faults { capacity, ..Faults::default() });
+    // The log has not looked at the next segment yet, and makes another.
+    ask(&mut server.client(), &set("a", 1_000_000), b"+OK\r\n");
     assert!(!has_spare(&disk));
 }
 
