@@ -395,6 +395,16 @@ impl Durability {
         true
     }
 
+    /// Has the disk awake where a write of the log follows within some 100 us, and returns at once.
+    /// Returns false where it cannot be woken.
+    pub fn wake_disk(&self) -> bool {
+        match self.log.try_lock() {
+            Ok(log) => log.as_ref().is_some_and(|log| log.wake_disk()),
+            // It is written to now.
+            Err(_) => true,
+        }
+    }
+
     fn log(&self) -> MutexGuard<'_, Option<Box<Log>>> {
         // Half of a frame may be written: nothing is appended to that.
         self.log.lock().expect("no writer of the log panics")

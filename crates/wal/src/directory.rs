@@ -5,9 +5,11 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
+use sys::background_read::BackgroundRead;
 
 use crate::storage::{Lock, LogFile, Storage};
 
@@ -22,6 +24,8 @@ pub struct Directory {
     path: PathBuf,
     /// The folder itself, to be synced.
     handle: File,
+    /// The read that wakes its disk; made when it is first wanted, for all files.
+    waking_read: Arc<Mutex<Option<BackgroundRead>>>,
 }
 
 impl Directory {
@@ -54,7 +58,7 @@ impl Directory {
         if !handle.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Directory { path, handle })
+        Ok(Directory { path, handle, waking_read: Arc::default() })
     }
 
     /// Removes the file that is locked while the folder is used, if it is there: for who has made
@@ -73,6 +77,7 @@ impl Directory {
         Ok(Box::new(DiskFile {
             file: options.open(self.path.join(name))?,
             passes_cache: Cell::new(false),
+            waking_read: Arc::clone(&self.waking_read),
         }))
     }
 }
@@ -128,6 +133,7 @@ struct DiskFile {
     file: File,
     /// The system moves bytes between memory and disk without a copy of its own.
     passes_cache: Cell<bool>,
+    waking_read: Arc<Mutex<Option<BackgroundRead>>>,
 }
 
 impl DiskFile {
@@ -165,6 +171,17 @@ impl LogFile for DiskFile {
             Some(Errno::INVAL | Errno::OPNOTSUPP) => io::ErrorKind::Unsupported.into(),
             _ => error,
         })
+    }
+
+    fn wake_disk(&self) -> io::Result<()> {
+        // The cache would answer in the disk's place, or the caller would wait for the block.
+        let file = self.file(true)?;
+        let mut waking_read = self.waking_read.lock().unwrap_or_else(PoisonError::into_inner);
+        if waking_read.is_none() {
+            *waking_read = Some(BackgroundRead::new()?);
+        }
+        // The first block of a segment is there as long as the segment.
+        waking_read.as_mut().map_or(Ok(()), |read| read.begin(file, 0))
     }
 
     fn reserve(&self, length: u64) -> io::Result<()> {

@@ -73,6 +73,8 @@ pub struct Counts {
     pub block_writes: u64,
     /// Syncs of files.
     pub syncs: u64,
+    /// How often it was to be awake.
+    pub wakes: u64,
     /// Files opened.
     pub opens: u64,
 }
@@ -412,6 +414,13 @@ impl LogFile for SimulatedFile {
                 return Err(io::ErrorKind::Unsupported.into());
             }
             state.write(id, offset as usize, blocks, BLOCK_BYTES)
+        })
+    }
+
+    fn wake_disk(&self) -> io::Result<()> {
+        self.with(|state, _| {
+            state.counts.wakes += 1;
+            Ok(())
         })
     }
 

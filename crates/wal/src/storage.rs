@@ -92,6 +92,16 @@ pub trait LogFile: Send {
     /// them; else when the disk fails or is full.
     fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize>;
 
+    /// Has the disk awake where a write of blocks follows within some 100 us, and returns at once.
+    /// Nothing is to be done for a disk that does not sleep.
+    ///
+    /// # Errors
+    /// When it cannot be woken, such as where the file system has no writes of blocks. That says
+    /// nothing about writes.
+    fn wake_disk(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes the file `length` bytes long, and has the disk keep room for all of them where its
     /// file system can: new bytes are zeroes, which nobody has to write.
     ///

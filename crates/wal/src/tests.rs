@@ -283,7 +283,7 @@ fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
 }
 
 /// Frames of all lengths, of which some are written past the cache and some not, in segments that
-/// are prepared.
+/// are prepared; before each the disk is woken where it can be.
 fn write_past_cache_and_not(storage: &Arc<dyn Storage>) -> Vec<u8> {
     let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
     let mut writer = Writer::begin(Arc::clone(storage), 0, Begin::Nothing, options).unwrap();
@@ -295,6 +295,8 @@ fn write_past_cache_and_not(storage: &Arc<dyn Storage>) -> Vec<u8> {
             writer.offer_spare(spare.unwrap());
         }
         writer.set_past_cache_bytes_min([Some(0), Some(3_000), None][number / 2 % 3]);
+        // A system may be without.
+        let _ = writer.wake_disk();
         let payload: Vec<u8> = (0..number * 97 % 9_000 + 1).map(|at| (at + number) as u8).collect();
         writer.append_pieces(payload.chunks(1 + number * 13)).unwrap();
         if number % 5 == 0 {
@@ -338,6 +340,28 @@ fn a_folder_has_frames_that_pass_the_cache() {
     let found = payloads(storage);
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(found == all);
+}
+
+#[test]
+fn the_disk_is_woken_for_frames_that_pass_the_cache_alone() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer_of(&disk, 64 << 10);
+    let is_woken = |writer: &Writer| writer.wake_disk().is_ok();
+    writer.set_past_cache_bytes_min(Some(0));
+    assert!(!is_woken(&writer), "the segment was not prepared");
+    writer.append(&[1; 20_000]).unwrap();
+    writer.offer_spare(spare(&disk, &writer, Preparation::Zeroed));
+    writer.append(&[2; 50_000]).unwrap();
+    assert!(is_woken(&writer));
+    for bytes_min in [Some(1), None] {
+        writer.set_past_cache_bytes_min(bytes_min);
+        assert!(!is_woken(&writer), "frames need not pass the cache: {bytes_min:?}");
+    }
+    assert_eq!(disk.counts().wakes, 1);
+    writer.set_past_cache_bytes_min(Some(0));
+    disk.set_faults(Faults { lacks_block_writes: true, ..Faults::default() });
+    writer.append(&[3; 100]).unwrap();
+    assert!(!is_woken(&writer), "there are no such writes");
 }
 
 #[test]

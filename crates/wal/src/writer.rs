@@ -284,6 +284,18 @@ impl Writer {
         self.spare = self.spare.take().filter(|spare| spare.preparation >= wanted);
     }
 
+    /// Has the disk awake where a frame follows within some 100 us, and returns at once.
+    ///
+    /// # Errors
+    /// When it cannot be woken, such as where frames are written to the system's cache, or the
+    /// first to this segment is.
+    pub fn wake_disk(&self) -> io::Result<()> {
+        match self.past_cache_bytes_min {
+            Some(0) if self.takes_block_writes() => self.file.wake_disk(),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Returns the memory from which frames are written past the system's cache, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.blocks.memory_bytes()
@@ -470,6 +482,12 @@ impl Writer {
         Ok(())
     }
 
+    /// Returns whether the segment takes writes past the system's cache. Where it was not prepared
+    /// the cache has zeroes ahead of the frame, which would be written before it.
+    fn takes_block_writes(&self) -> bool {
+        self.zeroed_end >= self.options.segment_bytes && !self.lacks_block_writes
+    }
+
     /// Writes the frame of `header` and `pieces` past the system's cache where that is wanted and
     /// can be; returns whether it is written. Where the disk has no room, nothing of it counts.
     fn write_past_cache<'a>(
@@ -481,11 +499,9 @@ impl Writer {
         let frame_bytes = frame_bytes(payload_bytes as usize);
         let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| frame_bytes >= bytes_min);
         let end = self.position + frame_bytes;
-        // Elsewhere the cache has zeroes ahead of the frame, which would be written before it.
-        let is_prepared = self.zeroed_end >= self.options.segment_bytes
+        let fits = BlockBuffer::has_room_for(frame_bytes)
             && end.next_multiple_of(BLOCK_BYTES as u64) <= self.options.segment_bytes;
-        let fits = BlockBuffer::has_room_for(frame_bytes);
-        if !is_large || !is_prepared || !fits || self.lacks_block_writes {
+        if !is_large || !fits || !self.takes_block_writes() {
             return Ok(false);
         }
         self.is_dirty = true;

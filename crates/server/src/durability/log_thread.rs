@@ -158,6 +158,15 @@ impl Log {
         }
     }
 
+    /// Has the disk awake for the next frame; returns whether it is.
+    pub(super) fn wake_disk(&self) -> bool {
+        let woken = self.log.writer().map(Writer::wake_disk);
+        if let Some(Err(error)) = &woken {
+            tracing::debug!(%error, "The disk of the append-only file cannot be woken");
+        }
+        matches!(woken, Some(Ok(())))
+    }
+
     fn writer(&self) -> &Writer {
         self.log.writer().expect("it has not failed")
     }

@@ -106,6 +106,31 @@ fn failed_sync_closes_who_waits_and_refuses_all_writes_from_then_on() {
     }
 }
 
+#[test]
+fn disk_is_woken_where_many_wait_for_a_sync() {
+    const CLIENTS: usize = 16;
+    const ROUNDS_MAX: usize = 10_000;
+    for (policy, client_count, is_woken) in
+        [("always", CLIENTS, true), ("always", 2, false), ("everysec", CLIENTS, false)]
+    {
+        let disk = SimulatedDisk::new();
+        let server = start(&disk, &format!("appendfsync {policy}\nworkers 1"));
+        let mut clients: Vec<_> = (0..client_count).map(|_| server.client()).collect();
+        for _ in 0..if is_woken { ROUNDS_MAX } else { 100 } {
+            {
+                // The worker waits with the first request, so that all are there when it goes on.
+                let _guard = server.shared.keyspace().lock_all();
+                clients.iter_mut().for_each(|client| client.write_all(b"SET a 1\r\n").unwrap());
+            }
+            clients.iter_mut().for_each(|client| ask(client, b"", b"+OK\r\n"));
+            if disk.counts().wakes > 0 {
+                break;
+            }
+        }
+        assert_eq!(disk.counts().wakes > 0, is_woken, "{policy}, {client_count} clients");
+    }
+}
+
 /// Leaves no room on `disk` for what `client` writes, whose reply waits then, and returns once the
 /// server has noticed.
 fn fill(disk: &SimulatedDisk, server: &TestServer, client: &mut impl Write) {

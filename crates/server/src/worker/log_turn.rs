@@ -10,6 +10,11 @@
 //! whether more requests have come, and serves those first. It polls for a moment only where that
 //! many clients fewer wait than at its last syncs: they got their replies at the same time, and
 //! some are about to send their next requests.
+//!
+//! A disk that a host lends to its virtual machines sleeps between requests: what comes 100 us
+//! behind the last one waits for a thread of the host. So a worker has the disk begin something of
+//! no consequence when the first reply of many is held, and finds it awake
+//! (`docs/decisions/0018-log.md`).
 
 use std::hint;
 use std::io;
@@ -40,6 +45,16 @@ const MISSED_MIN: usize = 10;
 /// which the client may run.
 const PAUSES_PER_POLL: usize = 50;
 
+/// Mean time of a sync above which the disk is not woken: the wait is little of that, and a disk
+/// whose requests are counted would count one more.
+const QUICK_SYNC_MAX: Duration = Duration::from_micros(250);
+/// Of how many syncs that is the mean, the later ones more than the earlier ones, and as how long
+/// each counts at most: the host may stand still in one.
+const SYNCS_COUNTED: u32 = 16;
+const COUNTED_MAX: Duration = Duration::from_millis(1);
+/// How long a disk that cannot be woken is let alone.
+const WAKE_PAUSE: Duration = Duration::from_millis(100);
+
 /// What a worker knows of its turns to write the log.
 #[derive(Debug)]
 pub(super) struct LogTurn {
@@ -50,6 +65,10 @@ pub(super) struct LogTurn {
     gathering: Option<Gathering>,
     /// How many clients waited at its last two syncs.
     waited: [usize; 2],
+    /// How long syncs took lately.
+    sync_time: Duration,
+    /// Until when the disk is not woken.
+    wake_pause_end: Duration,
     /// Until when the log thread writes, by the steady clock.
     pause_end: Duration,
     /// For how long it will after the next slow sync.
@@ -74,6 +93,8 @@ impl Default for LogTurn {
             writers: 0,
             gathering: None,
             waited: [0; 2],
+            sync_time: Duration::ZERO,
+            wake_pause_end: Duration::ZERO,
             pause_end: Duration::ZERO,
             pause: PAUSE_MIN,
         }
@@ -87,11 +108,6 @@ impl LogTurn {
         self.is_due
     }
 
-    /// Notes that replies are held.
-    pub(super) fn note_held(&mut self) {
-        self.is_due = true;
-    }
-
     pub(super) fn add_writer(&mut self) {
         self.writers += 1;
     }
@@ -103,8 +119,7 @@ impl LogTurn {
     /// Returns whether to look for more requests, where `held` of its `clients` wait for the log:
     /// while each look brings a client more, and for a moment where many are missed.
     fn looks_again(&mut self, held: usize, clients: usize, now: Duration) -> bool {
-        let are_missed =
-            self.is_own(clients, now) && held + MISSED_MIN <= self.waited[0].max(self.waited[1]);
+        let are_missed = self.is_own(clients, now) && held + MISSED_MIN <= self.expected();
         let first = Gathering { began: now, found_at: now, held: 0 };
         let gathering = self.gathering.get_or_insert(first);
         let is_found = held > gathering.held;
@@ -113,6 +128,18 @@ impl LogTurn {
         }
         let is_missing = are_missed && now < gathering.found_at + POLLING_MAX;
         held < clients && (is_found || is_missing) && now < gathering.began + GATHERING_MAX
+    }
+
+    /// Returns for how many clients the next sync is likely to be.
+    fn expected(&self) -> usize {
+        self.waited[0].max(self.waited[1])
+    }
+
+    /// Returns whether it is worth the worker's time to wake the disk for its next sync, which many
+    /// of its `clients` are likely to wait for.
+    fn wakes_disk(&self, clients: usize, now: Duration) -> bool {
+        let is_quick = self.sync_time <= QUICK_SYNC_MAX;
+        is_quick && now >= self.wake_pause_end && self.is_own(clients, now)
     }
 
     /// Ends the gathering, where `held` clients wait for the sync that comes.
@@ -127,7 +154,10 @@ impl LogTurn {
     }
 
     fn note_sync(&mut self, began: Duration, ended: Duration) {
-        if ended.saturating_sub(began) <= SLOW_SYNC {
+        let time = ended.saturating_sub(began);
+        self.sync_time =
+            (self.sync_time * (SYNCS_COUNTED - 1) + time.min(COUNTED_MAX)) / SYNCS_COUNTED;
+        if time <= SLOW_SYNC {
             self.pause = PAUSE_MIN;
             return;
         }
@@ -137,6 +167,20 @@ impl LogTurn {
 }
 
 impl Worker<'_> {
+    /// Notes that replies are held. Where they are the first of many, the log is written some 100
+    /// us later: the disk is woken for that.
+    pub(super) fn note_held(&mut self) {
+        let is_first = !std::mem::replace(&mut self.log_turn.is_due, true);
+        let is_always = self.settings.persistence.sync_policy == SyncPolicy::Always;
+        if !is_first || !is_always || self.log_turn.expected() < MISSED_MIN {
+            return;
+        }
+        let now = sys::clock::monotonic();
+        if self.log_turn.wakes_disk(self.tokens.len(), now) && !self.shared.durability.wake_disk() {
+            self.log_turn.wake_pause_end = now + WAKE_PAUSE;
+        }
+    }
+
     /// Sees to the log for the replies that are held, unless more requests have come: those are
     /// served first. Returns whether they have, as `events`.
     ///
@@ -246,6 +290,26 @@ mod tests {
         assert!(turn.looks_again(1, 9, NOW));
         assert!(turn.looks_again(2, 9, NOW + GATHERING_MAX / 2));
         assert!(!turn.looks_again(3, 9, NOW + GATHERING_MAX));
+    }
+
+    #[test]
+    fn quick_disk_is_woken() {
+        let mut turn = LogTurn::default();
+        turn.add_writer();
+        assert!(turn.wakes_disk(1, NOW));
+        assert!(!turn.wakes_disk(2, NOW), "the log thread writes");
+        (0..99).for_each(|_| turn.note_sync(NOW, NOW + QUICK_SYNC_MAX));
+        assert!(turn.wakes_disk(1, NOW));
+        turn.note_sync(NOW, NOW + SLOW_SYNC);
+        assert!(!turn.wakes_disk(1, NOW));
+        (0..99).for_each(|_| turn.note_sync(NOW, NOW + QUICK_SYNC_MAX / 2));
+        assert!(turn.wakes_disk(1, NOW), "the host stood still in one sync");
+        (0..99).for_each(|_| turn.note_sync(NOW, NOW + QUICK_SYNC_MAX * 5 / 4));
+        assert!(!turn.wakes_disk(1, NOW));
+        let mut turn = LogTurn { wake_pause_end: NOW + WAKE_PAUSE, ..LogTurn::default() };
+        turn.add_writer();
+        assert!(!turn.wakes_disk(1, NOW), "it cannot be woken");
+        assert!(turn.wakes_disk(1, NOW + WAKE_PAUSE));
     }
 
     #[test]

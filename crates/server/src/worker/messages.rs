@@ -64,11 +64,11 @@ impl Worker<'_> {
             self.log_turn.add_writer();
         }
         self.mailbox.hold_replies(true);
-        self.log_turn.note_held();
         if !member.connection.awaits_release(&context!(self)) {
             // The gate has moved on in between, and its mover may have seen nothing held.
             self.mailbox.post(Message::Released);
         }
+        self.note_held();
     }
 
     /// Notes that the replies of a connection are not held any more.
