@@ -29,6 +29,7 @@ use crate::config::options::{QUERY_BYTES_MAX, Settings};
 use crate::crash_report::Running;
 use crate::registry::ClientRecord;
 use crate::server_state::ServerState;
+use crate::shared_time::SharedTime;
 use crate::statistics::WorkerCounters;
 use crate::transport::{AnyTransport, TransportEnd};
 use crate::wait_claim::WaitReason;
@@ -67,8 +68,8 @@ pub struct WorkerContext<'w, 'h> {
     pub buffers: &'w mut BufferPool,
     /// The time, chance and host of the engine.
     pub execution: &'w mut ExecutionContext<'h>,
-    /// The time in it is that of this round, of which nothing has run.
-    pub is_time_new: &'w mut bool,
+    /// When the time in it was read.
+    pub time: &'w mut SharedTime,
     /// What all workers share.
     pub shared: &'h ServerState,
     /// The configuration of this round.
@@ -597,10 +598,7 @@ impl Connection {
             context.execution.references_max =
                 self.output.reference_count() + REFERENCES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
-            // Others had their turns before this one, or the call before may have been long.
-            if !std::mem::take(context.is_time_new) {
-                context.execution.now = context.execution.clock.wall();
-            }
+            let time_read_ns = context.time.provide(context.execution);
             let (session, output) = (&mut self.session, &mut self.output);
             let running =
                 Running { requests, position: context.execution.position, client, descriptor };
@@ -613,6 +611,7 @@ impl Connection {
                     context.execution,
                 )
             });
+            context.time.note_end(time_read_ns, outcome.ended_ns);
             context.counters.commands.add(outcome.commands);
             executed = outcome.executed;
             self.release = self.release.max(outcome.release);
@@ -642,6 +641,7 @@ impl Connection {
             if is_much && executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(context)?;
+                context.time.forget();
             }
             if self.output.reference_count() > 0 {
                 self.share_references(context)?;

@@ -58,6 +58,7 @@ mod registry;
 mod server_observer;
 mod server_state;
 mod service;
+mod shared_time;
 mod slow_log;
 mod statistics;
 mod supervise;

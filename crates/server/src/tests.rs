@@ -396,6 +396,22 @@ fn time_passes_within_a_pipeline() {
 }
 
 #[test]
+fn time_passes_from_one_client_of_a_round_to_the_next() {
+    let server = TestServer::start("workers 1\nenable-debug-command yes");
+    let [mut first, mut slow, mut last] = [(); 3].map(|()| server.client());
+    {
+        // The worker waits with the first request, and the others share its next round.
+        let _guard = server.shared.keyspace().lock_all();
+        first.write_all(b"SET a 1\r\n").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        slow.write_all(b"SET k v PX 20\r\nDEBUG SLEEP 0.05\r\n").unwrap();
+        last.write_all(b"GET k\r\n").unwrap();
+    }
+    ask(&mut last, b"", b"$-1\r\n");
+    ask(&mut slow, b"", b"+OK\r\n+OK\r\n");
+}
+
+#[test]
 fn shutdown_that_waits_for_a_slow_reader_sleeps_meanwhile() {
     let mut server = TestServer::start("workers 1\nshutdown-timeout 1");
     let mut client = server.client();

@@ -24,6 +24,7 @@ use crate::connection::{CloseReason, Connection, Flushed, RECEIVE_BYTES, Turn, W
 use crate::listen::Listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::server_state::ServerState;
+use crate::shared_time::SharedTime;
 use crate::statistics::WorkerCounters;
 use crate::token_table::{Token, TokenTable};
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
@@ -61,8 +62,8 @@ pub struct Worker<'s> {
     ahead: ReceiveAhead,
     buffers: BufferPool,
     execution: ExecutionContext<'s>,
-    /// The time of `execution` was read in this round and nothing has run since.
-    is_time_new: bool,
+    /// When the time in `execution` was read.
+    time: SharedTime,
     settings: Arc<Settings>,
     settings_version: u64,
     /// Connections with more input than their turn took.
@@ -160,7 +161,7 @@ macro_rules! context {
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
             execution: &mut $worker.execution,
-            is_time_new: &mut $worker.is_time_new,
+            time: &mut $worker.time,
             shared: $worker.shared,
             settings: &$worker.settings,
             counters: $worker.counters,
@@ -219,7 +220,7 @@ impl<'s> Worker<'s> {
                 output_bytes_max: 0,
                 references_max: 0,
             },
-            is_time_new: false,
+            time: SharedTime::default(),
             busy_poll_limit: busy_poll_limit(&settings, shared),
             settings,
             settings_version: shared.settings_version(),
@@ -254,7 +255,7 @@ impl<'s> Worker<'s> {
                 sys::crash::wait_for_the_end();
             }
             let began = self.execution.clock.steady_ns();
-            self.round(&events);
+            self.round(&events, began);
             self.counters.rounds.add(1);
             self.counters
                 .round_nanoseconds
@@ -399,9 +400,9 @@ impl<'s> Worker<'s> {
         Some(limit.saturating_sub(sys::clock::monotonic()))
     }
 
-    fn round(&mut self, events: &Events) {
-        self.execution.now = self.execution.clock.wall();
-        self.is_time_new = true;
+    /// Serves what is ready, at `now_ns` by the steady clock.
+    fn round(&mut self, events: &Events, now_ns: u64) {
+        self.time.begin_round(&mut self.execution, now_ns);
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
@@ -448,13 +449,13 @@ impl<'s> Worker<'s> {
 
     fn on_ready(&mut self, ready: Ready) {
         if ready.token == MAILBOX_TOKEN {
-            self.is_time_new = false;
+            self.time.forget();
             return self.read_mailbox();
         }
         if let Some(acceptor) = &mut self.acceptor
             && acceptor.is_token(ready.token)
         {
-            self.is_time_new = false;
+            self.time.forget();
             let accepted =
                 acceptor.on_ready(ready.token, &self.poller, self.shared, &self.settings);
             self.distribute(accepted);
