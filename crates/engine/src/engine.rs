@@ -50,8 +50,6 @@ pub struct BatchEnd {
     pub status: SessionStatus,
     /// When the replies may leave.
     pub release: Release,
-    /// When its last request had run, in nanoseconds of the steady clock.
-    pub ended_ns: u64,
 }
 
 impl Engine {

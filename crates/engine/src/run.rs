@@ -140,7 +140,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             commands: self.commands,
             status: self.status,
             release: Release { lsn: self.lsn },
-            ended_ns: self.command_timer.began(),
         }
     }
 

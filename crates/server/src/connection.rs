@@ -598,7 +598,7 @@ impl Connection {
             context.execution.references_max =
                 self.output.reference_count() + REFERENCES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
-            let time_read_ns = context.time.provide(context.execution);
+            context.time.provide(context.execution);
             let (session, output) = (&mut self.session, &mut self.output);
             let running =
                 Running { requests, position: context.execution.position, client, descriptor };
@@ -611,7 +611,6 @@ impl Connection {
                     context.execution,
                 )
             });
-            context.time.note_end(time_read_ns, outcome.ended_ns);
             context.counters.commands.add(outcome.commands);
             executed = outcome.executed;
             self.release = self.release.max(outcome.release);
@@ -641,7 +640,6 @@ impl Connection {
             if is_much && executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(context)?;
-                context.time.forget();
             }
             if self.output.reference_count() > 0 {
                 self.share_references(context)?;

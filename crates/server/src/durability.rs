@@ -28,7 +28,7 @@ mod tests;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use base::{DatabaseIndex, Lsn, UnixMs};
@@ -395,13 +395,14 @@ impl Durability {
         true
     }
 
-    /// Has the disk awake where a write of the log follows within some 100 us, and returns at once.
-    /// Returns false where it cannot be woken.
+    /// Has the disk awake where a write of the log follows within some 100 us, without waiting for
+    /// it where the system allows that. Returns false where it cannot be woken.
     pub fn wake_disk(&self) -> bool {
         match self.log.try_lock() {
             Ok(log) => log.as_ref().is_some_and(|log| log.wake_disk()),
-            // It is written to now.
-            Err(_) => true,
+            // It is written to now, or woken.
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Poisoned(_)) => false,
         }
     }
 

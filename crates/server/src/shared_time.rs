@@ -1,42 +1,61 @@
 //! How long the time that a worker has read is that of further requests.
 
-use engine::ExecutionContext;
+use engine::{Clock, ExecutionContext};
 
-/// For how long the connections of a round share a time: it is told in milliseconds, and to read it
-/// for each costs a lone request three percent.
+/// How old a time may be that requests begin with: it is told in milliseconds. To ask the steady
+/// clock for its age costs about half of what it costs to read it.
 const SHARED_NS: u64 = 200_000;
 
-/// When the time in an [`ExecutionContext`] was read, in nanoseconds of the steady clock; none
-/// where it is too old for what is executed next.
+/// When the time in an [`ExecutionContext`] was read, in nanoseconds of the steady clock.
 #[derive(Debug, Default)]
 pub struct SharedTime {
     read_ns: Option<u64>,
 }
 
 impl SharedTime {
-    /// Reads the time of a round that begins at `now_ns`.
-    pub fn begin_round(&mut self, execution: &mut ExecutionContext<'_>, now_ns: u64) {
-        execution.now = execution.clock.wall();
-        self.read_ns = Some(now_ns);
-    }
-
-    /// Reads the time anew where it is too old; returns when it was read.
+    /// Reads the time in `execution` anew where it is old.
     #[inline]
-    pub fn provide(&self, execution: &mut ExecutionContext<'_>) -> u64 {
-        self.read_ns.unwrap_or_else(|| {
+    pub fn provide(&mut self, execution: &mut ExecutionContext<'_>) {
+        if self.is_old(execution.clock) {
             execution.now = execution.clock.wall();
-            execution.clock.steady_ns()
-        })
+        }
     }
 
-    /// Notes that requests have run until `ended_ns` with the time that was read at `read_ns`.
+    /// Returns whether the time is to be read now, which counts as read then. A pause in between
+    /// makes it seem older than it is.
     #[inline]
-    pub fn note_end(&mut self, read_ns: u64, ended_ns: u64) {
-        self.read_ns = (ended_ns.saturating_sub(read_ns) < SHARED_NS).then_some(read_ns);
+    fn is_old(&mut self, clock: &dyn Clock) -> bool {
+        let now_ns = clock.steady_ns();
+        // The steady clock may step back once.
+        let is_old = self.read_ns.is_none_or(|read_ns| now_ns.abs_diff(read_ns) >= SHARED_NS);
+        if is_old {
+            self.read_ns = Some(now_ns);
+        }
+        is_old
     }
+}
 
-    /// Notes that something has happened that may take long.
-    pub fn forget(&mut self) {
-        self.read_ns = None;
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use base::UnixMs;
+    use runtime::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn time_is_shared_while_it_is_new() {
+        let (mut time, clock) = (SharedTime::default(), ManualClock::new(UnixMs(1)));
+        assert!(time.is_old(&clock), "it was never read");
+        assert!(!time.is_old(&clock));
+        clock.advance(Duration::from_nanos(SHARED_NS - 1));
+        assert!(!time.is_old(&clock));
+        clock.advance(Duration::from_nanos(1));
+        assert!(time.is_old(&clock), "whatever has taken so long");
+        assert!(!time.is_old(&clock), "it was read anew");
+        let mut time = SharedTime { read_ns: Some(u64::MAX) };
+        assert!(time.is_old(&clock), "the steady clock has stepped back");
+        assert!(!time.is_old(&clock));
     }
 }

@@ -255,7 +255,7 @@ impl<'s> Worker<'s> {
                 sys::crash::wait_for_the_end();
             }
             let began = self.execution.clock.steady_ns();
-            self.round(&events, began);
+            self.round(&events);
             self.counters.rounds.add(1);
             self.counters
                 .round_nanoseconds
@@ -400,9 +400,8 @@ impl<'s> Worker<'s> {
         Some(limit.saturating_sub(sys::clock::monotonic()))
     }
 
-    /// Serves what is ready, at `now_ns` by the steady clock.
-    fn round(&mut self, events: &Events, now_ns: u64) {
-        self.time.begin_round(&mut self.execution, now_ns);
+    fn round(&mut self, events: &Events) {
+        self.time.provide(&mut self.execution);
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
@@ -449,13 +448,11 @@ impl<'s> Worker<'s> {
 
     fn on_ready(&mut self, ready: Ready) {
         if ready.token == MAILBOX_TOKEN {
-            self.time.forget();
             return self.read_mailbox();
         }
         if let Some(acceptor) = &mut self.acceptor
             && acceptor.is_token(ready.token)
         {
-            self.time.forget();
             let accepted =
                 acceptor.on_ready(ready.token, &self.poller, self.shared, &self.settings);
             self.distribute(accepted);

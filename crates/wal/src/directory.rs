@@ -177,11 +177,12 @@ impl LogFile for DiskFile {
         // The cache would answer in the disk's place, or the caller would wait for the block.
         let file = self.file(true)?;
         let mut waking_read = self.waking_read.lock().unwrap_or_else(PoisonError::into_inner);
-        if waking_read.is_none() {
-            *waking_read = Some(BackgroundRead::new()?);
-        }
+        let read = match &mut *waking_read {
+            Some(read) => read,
+            none => none.insert(BackgroundRead::new()?),
+        };
         // The first block of a segment is there as long as the segment.
-        waking_read.as_mut().map_or(Ok(()), |read| read.begin(file, 0))
+        read.begin(file, 0)
     }
 
     fn reserve(&self, length: u64) -> io::Result<()> {
@@ -198,5 +199,33 @@ impl LogFile for DiskFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_is_woken_past_the_cache() {
+        let path = std::env::temp_dir().join(format!("forebay-wal-wakes-{}", std::process::id()));
+        let directory = Directory::open(&path).unwrap();
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(path.join("s"));
+        let file = DiskFile {
+            file: file.unwrap(),
+            passes_cache: Cell::new(false),
+            waking_read: Arc::clone(&directory.waking_read),
+        };
+        file.set_length(8192).unwrap();
+        let flags = || rustix::fs::fcntl_getfl(&file.file).unwrap();
+        let takes_direct = file.file(true).is_ok();
+        file.file(false).unwrap();
+        assert!(!flags().contains(OFlags::DIRECT));
+        let is_woken = file.wake_disk().is_ok();
+        assert_eq!(is_woken, takes_direct && BackgroundRead::new().is_ok());
+        assert_eq!(flags().contains(OFlags::DIRECT), takes_direct);
+        assert_eq!(directory.waking_read.lock().unwrap().is_some(), is_woken);
+        std::fs::remove_dir_all(&path).unwrap();
     }
 }

@@ -92,8 +92,9 @@ pub trait LogFile: Send {
     /// them; else when the disk fails or is full.
     fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize>;
 
-    /// Has the disk awake where a write of blocks follows within some 100 us, and returns at once.
-    /// Nothing is to be done for a disk that does not sleep.
+    /// Has the disk awake where a write of blocks follows within some 100 us. Asks it for something
+    /// whose end is not waited for, where the system does not have everybody wait. Nothing is to be
+    /// done for a disk that does not sleep.
     ///
     /// # Errors
     /// When it cannot be woken, such as where the file system has no writes of blocks. That says

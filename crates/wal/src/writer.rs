@@ -284,11 +284,11 @@ impl Writer {
         self.spare = self.spare.take().filter(|spare| spare.preparation >= wanted);
     }
 
-    /// Has the disk awake where a frame follows within some 100 us, and returns at once.
+    /// Has the disk awake where a frame follows within some 100 us, without waiting for it where
+    /// the system allows that.
     ///
     /// # Errors
-    /// When it cannot be woken, such as where frames are written to the system's cache, or the
-    /// first to this segment is.
+    /// When it cannot be woken, such as where usual frames are written to the system's cache.
     pub fn wake_disk(&self) -> io::Result<()> {
         match self.past_cache_bytes_min {
             Some(0) if self.takes_block_writes() => self.file.wake_disk(),

@@ -77,6 +77,7 @@ impl Connection {
         if self.wait_reason == Some(WaitReason::Blocked) && !self.is_closing {
             self.provide_output(context);
             self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
+            context.time.provide(context.execution);
             let engine = context.shared.runtime.engine();
             let release =
                 engine.give_up_wait(&mut self.session, &mut self.output, context.execution);
@@ -149,6 +150,7 @@ impl Connection {
         }
         self.provide_output(context);
         self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
+        context.time.provide(context.execution);
         let engine = context.shared.runtime.engine();
         let release = engine.wake(&mut self.session, wake, &mut self.output, context.execution);
         let Some(release) = release else { return Ok(false) };

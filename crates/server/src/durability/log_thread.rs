@@ -158,7 +158,7 @@ impl Log {
         }
     }
 
-    /// Has the disk awake for the next frame; returns whether it is.
+    /// Has the disk awake for the next frame; returns whether it could be asked for something.
     pub(super) fn wake_disk(&self) -> bool {
         let woken = self.log.writer().map(Writer::wake_disk);
         if let Some(Err(error)) = &woken {
