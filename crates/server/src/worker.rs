@@ -255,7 +255,7 @@ impl<'s> Worker<'s> {
                 sys::crash::wait_for_the_end();
             }
             let began = self.execution.clock.steady_ns();
-            self.round(&events);
+            self.round(&events, began);
             self.counters.rounds.add(1);
             self.counters
                 .round_nanoseconds
@@ -400,8 +400,9 @@ impl<'s> Worker<'s> {
         Some(limit.saturating_sub(sys::clock::monotonic()))
     }
 
-    fn round(&mut self, events: &Events) {
-        self.time.provide(&mut self.execution);
+    /// Serves what is ready, at `now_ns` by the steady clock.
+    fn round(&mut self, events: &Events, now_ns: u64) {
+        self.time.provide_at(now_ns, &mut self.execution);
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();

@@ -39,7 +39,7 @@ const GATHERING_MAX: Duration = Duration::from_micros(250);
 /// For how long it polls behind the last request that it has found, where clients are missed.
 const POLLING_MAX: Duration = Duration::from_micros(30);
 /// How many clients fewer than at a sync lately wait where they are missed: as many changes as a
-/// sync costs.
+/// sync costs. For so many a sync is likely to be, at least, before which the disk is woken.
 const MISSED_MIN: usize = 10;
 /// Pauses before each further poll, 1 to 2 us: they leave the processor to its other thread, on
 /// which the client may run.
@@ -135,11 +135,11 @@ impl LogTurn {
         self.waited[0].max(self.waited[1])
     }
 
-    /// Returns whether it is worth the worker's time to wake the disk for its next sync, which many
-    /// of its `clients` are likely to wait for.
+    /// Returns whether it is worth the worker's time to wake the disk for its next sync: whether
+    /// many of its `clients` are likely to wait for that, and the disk is quick.
     fn wakes_disk(&self, clients: usize, now: Duration) -> bool {
-        let is_quick = self.sync_time <= QUICK_SYNC_MAX;
-        is_quick && now >= self.wake_pause_end && self.is_own(clients, now)
+        let is_quick = self.sync_time <= QUICK_SYNC_MAX && now >= self.wake_pause_end;
+        is_quick && self.expected() >= MISSED_MIN && self.is_own(clients, now)
     }
 
     /// Ends the gathering, where `held` clients wait for the sync that comes.
@@ -172,7 +172,7 @@ impl Worker<'_> {
     pub(super) fn note_held(&mut self) {
         let is_first = !std::mem::replace(&mut self.log_turn.is_due, true);
         let is_always = self.settings.persistence.sync_policy == SyncPolicy::Always;
-        if !is_first || !is_always || self.log_turn.expected() < MISSED_MIN {
+        if !is_first || !is_always {
             return;
         }
         let now = sys::clock::monotonic();
@@ -294,8 +294,10 @@ mod tests {
 
     #[test]
     fn quick_disk_is_woken() {
-        let mut turn = LogTurn::default();
+        let mut turn = LogTurn { waited: [0, MISSED_MIN - 1], ..LogTurn::default() };
         turn.add_writer();
+        assert!(!turn.wakes_disk(1, NOW), "few wait");
+        turn.waited[0] = MISSED_MIN;
         assert!(turn.wakes_disk(1, NOW));
         assert!(!turn.wakes_disk(2, NOW), "the log thread writes");
         (0..99).for_each(|_| turn.note_sync(NOW, NOW + QUICK_SYNC_MAX));
@@ -306,8 +308,7 @@ mod tests {
         assert!(turn.wakes_disk(1, NOW), "the host stood still in one sync");
         (0..99).for_each(|_| turn.note_sync(NOW, NOW + QUICK_SYNC_MAX * 5 / 4));
         assert!(!turn.wakes_disk(1, NOW));
-        let mut turn = LogTurn { wake_pause_end: NOW + WAKE_PAUSE, ..LogTurn::default() };
-        turn.add_writer();
+        (turn.sync_time, turn.wake_pause_end) = (Duration::ZERO, NOW + WAKE_PAUSE);
         assert!(!turn.wakes_disk(1, NOW), "it cannot be woken");
         assert!(turn.wakes_disk(1, NOW + WAKE_PAUSE));
     }
