@@ -1,5 +1,6 @@
-//! What every other crate shares: identities, hashing, cluster slots, numbers, ranges of indexes,
-//! patterns, walks through buckets, when to spin, and counters for tests (`step_counters.rs`).
+//! What every other crate shares: identities, hashing, checksums, cluster slots, numbers, ranges of
+//! indexes, patterns, walks through buckets, when to spin, and counters for tests
+//! (`step_counters.rs`).
 //!
 //! *Layout*: one file per idea; each is pure.
 //! *Invariants*: no I/O, no clock, no randomness of its own, no unsafe.
@@ -9,6 +10,7 @@
 mod bucket_walk;
 mod changing_bytes;
 pub mod collisions;
+pub mod crc32c;
 pub mod extended;
 pub mod glob;
 pub mod hash;

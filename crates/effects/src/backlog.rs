@@ -10,6 +10,8 @@
 //! For a consumer that has to see every record, such as a log, records are kept until it has read
 //! them, and where it is too far behind no write is admitted until it has caught up.
 
+mod piece;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -19,15 +21,13 @@ use base::Lsn;
 
 use crate::admission::{Admission, WriteRefusal};
 use crate::record::{EffectSink, Record, records};
+use piece::PieceMemory;
 
 /// The least that a backlog may be told to keep, in bytes.
 pub const BACKLOG_BYTES_MIN: u64 = 2;
 
 /// The most bytes after which a new piece begins: what a processor's own cache has room for.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
-/// Room behind a piece for the record that fills it, so that a usual one does not move the piece;
-/// no more than the piece has.
-const RECORD_BYTES_USUAL: usize = 32 * 1024;
 /// How many pieces of a small backlog there are at most before new ones are larger: a consumer that
 /// is waited for may be much further behind than the backlog is long.
 const SMALL_PIECES_MAX: usize = 64;
@@ -54,11 +54,11 @@ pub struct Backlog {
 
 struct Kept {
     /// What records are appended to.
-    newest: Vec<u8>,
+    newest: PieceMemory,
     /// The full pieces, the oldest first.
     full: VecDeque<Piece>,
     /// Empty ones, to be filled again.
-    empty: Vec<Vec<u8>>,
+    empty: Vec<PieceMemory>,
     /// The memory of all of these but the newest.
     other_bytes: u64,
     /// The bytes after which the next piece begins.
@@ -78,7 +78,7 @@ struct Kept {
 struct Piece {
     /// The position of its first byte.
     start: u64,
-    bytes: Arc<Vec<u8>>,
+    memory: Arc<PieceMemory>,
 }
 
 struct RequiredConsumer {
@@ -114,7 +114,7 @@ pub struct Consumer {
 /// Whole records, in their order: full pieces of the backlog, or a copy of what is in the newest.
 #[derive(Default)]
 pub struct SharedRecords {
-    shared: Vec<(Arc<Vec<u8>>, Range<usize>)>,
+    shared: Vec<(Arc<PieceMemory>, Range<usize>)>,
     copied: Vec<u8>,
 }
 
@@ -129,8 +129,10 @@ impl Backlog {
         let bytes = usize::try_from(bytes).expect("an address has 64 bits");
         let piece_bytes = (bytes / 4).clamp(1, PIECE_BYTES_MAX);
         let piece_count = bytes.div_ceil(piece_bytes);
-        let mut empty: Vec<_> = (0..piece_count).map(|_| new_piece(piece_bytes)).collect();
-        let newest = empty.pop().expect("there is one piece at least");
+        let new_piece = |_| PieceMemory::touched(piece_bytes);
+        let mut empty: Vec<_> = (0..piece_count).map(new_piece).collect();
+        let mut newest = empty.pop().expect("there is one piece at least");
+        newest.begin(start.0, piece_bytes, false);
         let kept = Kept {
             newest,
             full: VecDeque::new(),
@@ -196,6 +198,7 @@ impl Backlog {
         let (id, position) = (kept.next_id, kept.end);
         kept.next_id += 1;
         kept.required.push(RequiredConsumer { id, position, lag_bytes_max });
+        kept.newest.sum_all();
         self.settle_admission(&mut kept);
         drop(kept);
         Consumer { backlog: Arc::clone(self), position: Lsn(position), required: Some(id) }
@@ -240,17 +243,19 @@ impl Backlog {
     /// Begins a new piece where the newest one has anything, and drops what need not be kept.
     #[cold]
     fn begin_piece(&self, kept: &mut Kept) {
-        if !kept.newest.is_empty() {
+        if kept.newest.len() > 0 {
             kept.piece_bytes = match kept.full.len() < SMALL_PIECES_MAX {
                 true => self.piece_bytes,
                 false => self.piece_bytes.max(PIECE_BYTES_LAGGING),
             };
             let fresh = kept.pop_empty();
-            let fresh = fresh.unwrap_or_else(|| Vec::with_capacity(capacity_of(kept.piece_bytes)));
-            let bytes = std::mem::replace(&mut kept.newest, fresh);
-            kept.other_bytes += bytes.capacity() as u64;
-            kept.full
-                .push_back(Piece { start: kept.end - bytes.len() as u64, bytes: bytes.into() });
+            let mut fresh = fresh.unwrap_or_else(|| PieceMemory::new(kept.piece_bytes));
+            fresh.begin(kept.end, kept.piece_bytes, !kept.required.is_empty());
+            let mut memory = std::mem::replace(&mut kept.newest, fresh);
+            memory.finish();
+            kept.other_bytes += memory.capacity() as u64;
+            let start = kept.end - memory.len() as u64;
+            kept.full.push_back(Piece { start, memory: memory.into() });
         }
         let bytes = self.bytes as u64;
         // So much that with the newest piece it comes to what was asked for; half of that where
@@ -273,15 +278,13 @@ impl Backlog {
     /// Drops the oldest piece; its memory becomes an empty one where there are too few.
     fn drop_oldest(&self, kept: &mut Kept) {
         let Some(oldest) = kept.full.pop_front() else { return };
-        kept.other_bytes -= oldest.bytes.capacity() as u64;
+        kept.other_bytes -= oldest.memory.capacity() as u64;
         // Where a consumer shares it still, the memory is its own now.
-        let Some(mut bytes) = Arc::into_inner(oldest.bytes) else { return };
-        bytes.clear();
-        // A record larger than a piece has grown it; that memory is not kept.
-        bytes.shrink_to(capacity_of(self.piece_bytes));
-        if kept.memory_bytes() + bytes.capacity() as u64 <= self.memory_bytes_usual {
-            kept.other_bytes += bytes.capacity() as u64;
-            kept.empty.push(bytes);
+        let Some(mut memory) = Arc::into_inner(oldest.memory) else { return };
+        memory.shrink(self.piece_bytes);
+        if kept.memory_bytes() + memory.capacity() as u64 <= self.memory_bytes_usual {
+            kept.other_bytes += memory.capacity() as u64;
+            kept.empty.push(memory);
         }
     }
 
@@ -361,12 +364,13 @@ impl Consumer {
         let mut taken = 0;
         for piece in kept.full_from(self.position.0) {
             let at = (self.position.0 - piece.start) as usize;
-            let rest = &piece.bytes[at..];
-            let count = whole_records(rest, bytes_max.saturating_sub(taken));
-            if taken > 0 && taken + count > bytes_max {
+            let rest = &piece.memory.records()[at..];
+            // A part of a piece only where that is all: to find it each record is looked at.
+            if taken > 0 && taken + rest.len() > bytes_max {
                 break;
             }
-            records.shared.push((Arc::clone(&piece.bytes), at..at + count));
+            let count = whole_records(rest, bytes_max);
+            records.shared.push((Arc::clone(&piece.memory), at..at + count));
             taken += count;
             self.position.0 += count as u64;
             if count < rest.len() {
@@ -405,10 +409,14 @@ impl SharedRecords {
         self.shared.is_empty() && self.copied.is_empty()
     }
 
-    /// Returns their bytes, in pieces that are none of them empty.
-    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        let shared = self.shared.iter().map(|(bytes, range)| &bytes[range.clone()]);
-        shared.chain((!self.copied.is_empty()).then_some(self.copied.as_slice()))
+    /// Returns their bytes, in pieces that are none of them empty, each with its CRC32C where that
+    /// is known.
+    pub fn pieces(&self) -> impl Iterator<Item = (&[u8], Option<u32>)> + Clone {
+        let shared = self
+            .shared
+            .iter()
+            .map(|(memory, range)| (&memory.records()[range.clone()], memory.checksum_of(range)));
+        shared.chain((!self.copied.is_empty()).then_some((self.copied.as_slice(), None)))
     }
 
     fn clear(&mut self) {
@@ -448,7 +456,7 @@ fn whole_records(bytes: &[u8], bytes_max: usize) -> usize {
 
 impl Piece {
     fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+        self.start + self.memory.len() as u64
     }
 }
 
@@ -470,8 +478,8 @@ impl Kept {
             return None;
         }
         let (start, bytes) = match self.full_from(position).next() {
-            Some(piece) => (piece.start, piece.bytes.as_slice()),
-            None => (self.end - self.newest.len() as u64, self.newest.as_slice()),
+            Some(piece) => (piece.start, piece.memory.records()),
+            None => (self.end - self.newest.len() as u64, self.newest.records()),
         };
         bytes.get((position - start) as usize..)
     }
@@ -483,7 +491,7 @@ impl Kept {
     }
 
     /// Takes an empty piece, if there is one.
-    fn pop_empty(&mut self) -> Option<Vec<u8>> {
+    fn pop_empty(&mut self) -> Option<PieceMemory> {
         let piece = self.empty.pop()?;
         self.other_bytes -= piece.capacity() as u64;
         Some(piece)
@@ -494,20 +502,6 @@ impl Kept {
     }
 }
 
-/// Returns the capacity of a piece of `piece_bytes`.
-fn capacity_of(piece_bytes: usize) -> usize {
-    piece_bytes + RECORD_BYTES_USUAL.min(piece_bytes)
-}
-
-/// Returns an empty piece, touched now: a shortage shows at the start, and no write waits for a
-/// page later.
-fn new_piece(piece_bytes: usize) -> Vec<u8> {
-    // Not `vec![0; ..]`: zero pages of the system would only be promised.
-    let mut bytes = vec![1; capacity_of(piece_bytes)];
-    bytes.clear();
-    bytes
-}
-
 impl EffectSink for Backlog {
     fn append(&self, record: &Record<'_>) -> Lsn {
         let mut kept = self.lock();
@@ -516,11 +510,10 @@ impl EffectSink for Backlog {
         }
         let kept = &mut *kept;
         let (before, capacity) = (kept.end, kept.newest.capacity());
-        let lsn = record.encode(Lsn(before), &mut kept.newest);
+        let lsn = kept.newest.append(record, Lsn(before));
         kept.end = lsn.0;
         self.end.store(lsn.0, Ordering::Relaxed);
-        let next_place = kept.newest.as_mut_ptr().wrapping_add(kept.newest.len());
-        self.next_place.store(next_place, Ordering::Relaxed);
+        self.next_place.store(kept.newest.next_place(), Ordering::Relaxed);
         if lsn.0 > kept.look_at {
             self.settle_admission(kept);
         }
@@ -663,8 +656,8 @@ mod tests {
             number += 1;
             let before = log.position();
             log.share(bytes_max, &mut shared).unwrap();
-            let pieces: Vec<u8> = shared.pieces().flatten().copied().collect();
-            assert!(shared.pieces().all(|piece| !piece.is_empty()));
+            let pieces: Vec<u8> = shared.pieces().flat_map(|(piece, _)| piece).copied().collect();
+            assert!(shared.pieces().all(|(piece, _)| !piece.is_empty()));
             assert_eq!(pieces.len(), shared.byte_count());
             assert_eq!(shared.is_empty(), before == backlog.latest(), "there is something to take");
             assert_eq!(log.position().0 - before.0, pieces.len() as u64);
@@ -684,6 +677,51 @@ mod tests {
         append(&backlog, b"x");
         let extent = backlog.extent();
         assert!(extent.end.0 - extent.start.0 < 3 * BYTES as u64);
+    }
+
+    #[test]
+    fn full_pieces_have_their_checksum_and_lie_in_sectors_as_in_the_stream() {
+        let (backlog, _) = backlog(1 << 20);
+        let value = |number: usize| vec![number as u8; 1 + number * 37 % 900];
+        for number in 0..300 {
+            append(&backlog, &value(number));
+        }
+        let mut log = backlog.required_consumer(u64::MAX);
+        let (mut shared, mut known, mut unknown) = (SharedRecords::default(), 0, Vec::new());
+        for number in 0..9_000 {
+            append(&backlog, &value(number));
+            if number == 4_000 {
+                append(&backlog, &vec![b'x'; 700_000]);
+            }
+            if number % 1_000 < 999 {
+                continue;
+            }
+            let mut position = log.position().0 as usize;
+            log.share(usize::MAX, &mut shared).unwrap();
+            for (piece, checksum) in shared.pieces() {
+                match checksum {
+                    Some(checksum) => {
+                        assert_eq!(checksum, base::crc32c::of(piece));
+                        assert_eq!(piece.as_ptr().addr() % 512, position % 512);
+                        known += 1;
+                    }
+                    None => unknown.push(piece.len()),
+                }
+                position += piece.len();
+            }
+            log.be_done(&mut shared);
+        }
+        assert!(known > 8, "{known} checksums are known");
+        // What was there before the log is a part of a piece; one has a record that is too long.
+        assert!(matches!(unknown[..], [_, long] if long > 700_000), "{unknown:?}");
+        drop(log);
+        for number in 0..3_000 {
+            append(&backlog, &value(number));
+        }
+        let mut reader = backlog.consumer_from(backlog.extent().start).unwrap();
+        reader.share(usize::MAX, &mut shared).unwrap();
+        let last = shared.pieces().last().expect("there are pieces");
+        assert_eq!(last.1, None, "nobody wants checksums any more");
     }
 
     #[test]
@@ -782,8 +820,8 @@ mod tests {
             let kept = backlog.lock();
             assert!(kept.memory_bytes() <= 2 * kept.end + 100_000, "{} bytes", kept.memory_bytes());
             assert!(kept.full.len() < 200, "{} pieces", kept.full.len());
-            let full: usize = kept.full.iter().map(|piece| piece.bytes.capacity()).sum();
-            let empty: usize = kept.empty.iter().map(Vec::capacity).sum();
+            let full: usize = kept.full.iter().map(|piece| piece.memory.capacity()).sum();
+            let empty: usize = kept.empty.iter().map(PieceMemory::capacity).sum();
             assert_eq!(kept.memory_bytes() as usize, full + empty + kept.newest.capacity());
             drop(kept);
             drop(log);

@@ -54,7 +54,7 @@ pub use log_folder::{
     earlier_snapshots, has_log_in, manifest_in, redis_log, snapshot_name,
 };
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
-pub use record_log::{RecordLog, SYNC_INTERVAL};
+pub use record_log::{RecordLog, SYNC_INTERVAL, WrittenFrame};
 pub use runtime::Runtime;
 pub use simulated::{ManualClock, SeededRandomness};
 pub use snapshot_file::{SaveError, SaveOptions, SaveProgress, Saved, is_temporary};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::Lsn;
 use effects::{Consumer, SharedRecords};
-use wal::{Storage, WriteError, Writer};
+use wal::{Piece, Storage, WriteError, Writer};
 
 use crate::log_folder::{OpenLog, SyncPolicy};
 
@@ -26,6 +26,15 @@ pub struct RecordLog {
     /// By the steady clock.
     synced_at: Duration,
     _lock: wal::Lock,
+}
+
+/// How long a frame is that was written, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct WrittenFrame {
+    /// Its records.
+    pub record_bytes: u64,
+    /// All of it.
+    pub file_bytes: u64,
 }
 
 impl RecordLog {
@@ -86,21 +95,20 @@ impl RecordLog {
     pub fn write_until(&mut self, end: Lsn) -> Result<(), WriteError> {
         // Records that a full disk had no room for are behind the consumer already.
         while !self.records.is_empty() || self.consumer.position() < end {
-            let bytes = self.write_frame()?;
-            assert!(bytes.is_some(), "there are changes up to {end:?}");
+            let written = self.write_frame()?;
+            assert!(written.is_some(), "there are changes up to {end:?}");
         }
         Ok(())
     }
 
-    /// Writes a frame of the changes that there are; returns the bytes of their records, if there
-    /// are any.
+    /// Writes a frame of the changes that there are; returns how long it is, if there are any.
     ///
     /// # Errors
     /// [`WriteError`]; where the disk is full the next call tries the same once more.
     ///
     /// # Panics
     /// When it has failed or has ended.
-    pub fn write_frame(&mut self) -> Result<Option<usize>, WriteError> {
+    pub fn write_frame(&mut self) -> Result<Option<WrittenFrame>, WriteError> {
         if self.records.is_empty() {
             let taken = self.consumer.share(FRAME_BYTES_MAX, &mut self.records);
             taken.expect("records are kept for a consumer that is waited for");
@@ -109,10 +117,11 @@ impl RecordLog {
             return Ok(None);
         }
         let writer = self.writer.as_mut().expect("it has not failed");
-        writer.append_pieces(self.records.pieces())?;
-        let bytes = self.records.byte_count();
+        let pieces = self.records.pieces().map(|(bytes, checksum)| Piece { bytes, checksum });
+        let file_bytes = writer.append_pieces(pieces)?;
+        let record_bytes = self.records.byte_count() as u64;
         self.consumer.be_done(&mut self.records);
-        Ok(Some(bytes))
+        Ok(Some(WrittenFrame { record_bytes, file_bytes }))
     }
 
     /// Returns whether what was written is to be made durable at `now` by `policy`.

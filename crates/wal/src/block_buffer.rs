@@ -1,17 +1,24 @@
-//! Writes frames past the system's cache: the disk takes them from a buffer of this process.
+//! Writes frames past the system's cache: the disk takes them from memory of this process.
 //!
 //! A log is written once and read seldom, so that the cache would bring nothing for what it costs:
 //! a page of memory and some work for each 4 KiB, and a second copy. The disk takes whole blocks,
 //! while a frame begins where the one before has ended, in the middle of a block. The rest of the
 //! last block of a frame is written as zeroes, and the whole block once more with the next frame,
 //! its first bytes as they are. The cache would do the same.
+//!
+//! Where the disk takes single sectors, a piece whose checksum is known is not even read: the disk
+//! takes its sectors from where they are, if they have the same places in the file. What is left is
+//! in the buffer, in the order of the frame: its header, the sectors that two pieces share, and its
+//! last block.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::ops::Range;
 
+use base::crc32c;
 use sys::wide_buffer::WideBuffer;
 
-use crate::frame::{ALIGNMENT, HEADER_BYTES};
-use crate::storage::{LogFile, read_full};
+use crate::frame::{ALIGNMENT, FrameHeader, HEADER_BYTES, Piece};
+use crate::storage::{LogFile, SECTOR_BYTES, read_full, write_blocks};
 
 /// Blocks are of this: a multiple of what disks ask for.
 pub const BLOCK_BYTES: usize = 4096;
@@ -25,7 +32,13 @@ const _: () = assert!(BUFFER_BYTES_MAX.is_power_of_two() && BUFFER_BYTES_MIN.is_
 
 /// How long the payload of a frame may be that has room, with a header and what fills it up.
 pub const BUFFERED_PAYLOAD_BYTES_MAX: usize =
-    BUFFER_BYTES_MAX - BLOCK_BYTES - HEADER_BYTES - ALIGNMENT as usize;
+    BUFFER_BYTES_MAX - BLOCK_BYTES - HEADER_BYTES - SECTOR - ALIGNMENT as usize;
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+/// A part is copied before the checksum of the copy is worked out: copying reads in the order of
+/// addresses, for which a processor fetches ahead, and the checksum reads at three places in turn,
+/// 8 KiB each where there is as much.
+const STEP_BYTES: usize = 24 * 1024;
 
 /// Blocks of a file that are to be written, and the first bytes of the next one.
 #[derive(Default)]
@@ -48,8 +61,9 @@ impl BlockBuffer {
         frame_bytes <= (BUFFER_BYTES_MAX - BLOCK_BYTES) as u64
     }
 
-    /// Has `put` fill memory of `frame_bytes`, and writes that to `file` from byte `position` on;
-    /// returns what `put` returned. Whatever comes of it, the bytes before `position` are as they
+    /// Writes the frame of `header` and `pieces` to `file` from byte `position` on; returns the
+    /// chain behind it. Lengths and checksums are worked out. `gives` says that the file takes
+    /// sectors from where they are. Whatever comes of it, the bytes before `position` are as they
     /// were.
     ///
     /// # Errors
@@ -58,28 +72,40 @@ impl BlockBuffer {
     ///
     /// # Panics
     /// When there is no room for the frame.
-    pub fn write<T>(
+    pub fn write<'a>(
         &mut self,
         file: &dyn LogFile,
         position: u64,
-        frame_bytes: usize,
-        put: impl FnOnce(&mut [u8]) -> T,
-    ) -> io::Result<T> {
+        mut header: FrameHeader,
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
+        gives: bool,
+    ) -> io::Result<u32> {
         self.go_to(file, position)?;
-        let (start, kept) = (self.start, self.kept);
-        let end = kept + frame_bytes;
-        let block_bytes = end.next_multiple_of(BLOCK_BYTES);
-        let blocks = &mut self.memory(block_bytes)?[..block_bytes];
-        let result = put(&mut blocks[kept..end]);
-        blocks[end..].fill(0);
-        let written = write_blocks(file, start, blocks);
-        let kept = end % BLOCK_BYTES;
-        blocks.copy_within(end - kept..end, 0);
-        (self.start, self.kept) = (start + (end - kept) as u64, kept);
+        header.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
+        let (start, begin) = (self.start, self.kept);
+        let frame_bytes = header.frame_bytes().expect("there is room for it");
+        let end = begin + frame_bytes as usize;
+        let (last, kept) = (end - end % BLOCK_BYTES, end % BLOCK_BYTES);
+        let payload_at = begin + header.payload_at();
+        let memory = self.memory(copied_bytes_max(payload_at, end, gives, pieces.clone()))?;
+        memory[begin + HEADER_BYTES..payload_at].fill(0);
+        let (filled, at) = (payload_at, payload_at);
+        let mut blocks = Blocks { memory, filled, at, last, copied: 0, gives, parts: Vec::new() };
+        header.chain = header.chain_before_payload();
+        for piece in pieces {
+            header.chain = blocks.put(piece, header.chain);
+        }
+        let filled = blocks.end(end);
+        let Blocks { memory, parts, .. } = blocks;
+        memory[begin..begin + HEADER_BYTES].copy_from_slice(&header.encode());
+        let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part.of(memory))).collect();
+        let written = write_blocks(file, start, &mut slices);
+        memory.copy_within(filled - kept..filled, 0);
+        (self.start, self.kept) = (start + last as u64, kept);
         if written.is_err() {
             self.forget();
         }
-        written.map(|()| result)
+        written.map(|()| header.chain)
     }
 
     /// Forgets what is there: the next bytes are of another file, or are written in another way.
@@ -116,19 +142,134 @@ impl BlockBuffer {
     }
 }
 
-/// Writes `blocks` to `file` from byte `start` on.
-///
-/// # Errors
-/// As [`LogFile::write_blocks_at`].
-pub fn write_blocks(file: &dyn LogFile, start: u64, blocks: &[u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < blocks.len() {
-        match file.write_blocks_at(start + done as u64, &blocks[done..]) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+/// A frame that is put together, in parts. Places in the file are counted from its first block.
+struct Blocks<'a, 'm> {
+    memory: &'m mut [u8],
+    /// Up to where there is something in it. That is at the same place in a sector as `at`.
+    filled: usize,
+    /// Where the next byte belongs in the file.
+    at: usize,
+    /// Where the last block of the frame begins, all of which is to be in the memory.
+    last: usize,
+    /// How much of the memory is in `parts`.
+    copied: usize,
+    /// Whether sectors may be given to the disk from where they are.
+    gives: bool,
+    parts: Vec<Part<'a>>,
+}
+
+/// Sectors of a frame.
+enum Part<'a> {
+    /// In the memory.
+    Copied(Range<usize>),
+    /// Where they were.
+    Given(&'a [u8]),
+}
+
+impl Part<'_> {
+    fn of<'s>(&'s self, memory: &'s [u8]) -> &'s [u8] {
+        match self {
+            Part::Copied(range) => &memory[range.clone()],
+            Part::Given(bytes) => bytes,
         }
     }
-    Ok(())
+}
+
+impl<'a> Blocks<'a, '_> {
+    /// Adds `piece` to a frame whose checksum has come to `chain`; returns what it comes to.
+    fn put(&mut self, piece: Piece<'a>, mut chain: u32) -> u32 {
+        let is_given = self.gives && is_in_phase(&piece, self.at);
+        let mut rest = piece.bytes;
+        while !rest.is_empty() {
+            let sectors = if is_given { self.sectors_of(rest.len()) } else { 0 };
+            if sectors > 0 {
+                let (given, behind) = rest.split_at(sectors);
+                self.note_copied();
+                self.parts.push(Part::Given(given));
+                self.at += sectors;
+                rest = behind;
+                continue;
+            }
+            // Up to the next sector, from which on the disk takes what there is.
+            let step = if is_given { SECTOR - self.at % SECTOR } else { STEP_BYTES };
+            let (some, behind) = rest.split_at(step.min(rest.len()));
+            let place = &mut self.memory[self.filled..][..some.len()];
+            place.copy_from_slice(some);
+            if piece.checksum.is_none() {
+                chain = crc32c::append(chain, place);
+            }
+            self.filled += some.len();
+            self.at += some.len();
+            rest = behind;
+        }
+        piece.checksum.map_or(chain, |checksum| crc32c::combine(chain, checksum, piece.bytes.len()))
+    }
+
+    /// Returns how many of the next `bytes` are whole sectors before the last block, from here on.
+    fn sectors_of(&self, bytes: usize) -> usize {
+        match self.at.is_multiple_of(SECTOR) {
+            true => bytes.min(self.last.saturating_sub(self.at)) / SECTOR * SECTOR,
+            false => 0,
+        }
+    }
+
+    /// Adds zeroes up to `end`, the end of the frame, and to that of its last block; returns where
+    /// in the memory the frame ends.
+    fn end(&mut self, end: usize) -> usize {
+        let filled = self.filled + (end - self.at);
+        let block_end = filled + (end.next_multiple_of(BLOCK_BYTES) - end);
+        self.memory[self.filled..block_end].fill(0);
+        self.filled = block_end;
+        self.note_copied();
+        filled
+    }
+
+    /// Makes what is in the memory and in no part yet one.
+    fn note_copied(&mut self) {
+        if self.filled > self.copied {
+            self.parts.push(Part::Copied(self.copied..self.filled));
+            self.copied = self.filled;
+        }
+    }
+}
+
+/// Returns whether the disk can take the sectors of `piece` from where they are if its first byte
+/// is `at` some byte of the file.
+fn is_in_phase(piece: &Piece<'_>, at: usize) -> bool {
+    piece.checksum.is_some() && piece.bytes.as_ptr().addr() % SECTOR == at % SECTOR
+}
+
+/// Returns how many zeroes come before a payload of `pieces`, which would be at byte `at` of a file
+/// without them, so that the disk can take the first piece from where it is that it may; 0 where
+/// there is none.
+pub fn lead_bytes<'a>(at: u64, pieces: impl Iterator<Item = Piece<'a>>) -> u16 {
+    let mut at = (at % SECTOR_BYTES) as usize;
+    for piece in pieces {
+        if piece.checksum.is_some() {
+            let lead = piece.bytes.as_ptr().addr().wrapping_sub(at) % SECTOR;
+            return lead as u16;
+        }
+        at = (at + piece.bytes.len()) % SECTOR;
+    }
+    0
+}
+
+/// Returns how much memory a frame takes at most that ends at byte `end` and whose payload, of
+/// `pieces`, begins `at` some byte of its first block.
+fn copied_bytes_max<'a>(
+    at: usize,
+    end: usize,
+    gives: bool,
+    pieces: impl Iterator<Item = Piece<'a>>,
+) -> usize {
+    let all = end.next_multiple_of(BLOCK_BYTES);
+    let (mut at, mut bytes) = (at, at);
+    for piece in pieces {
+        let is_given = gives && is_in_phase(&piece, at);
+        // A part of a sector at each end.
+        bytes += if is_given { piece.bytes.len().min(2 * SECTOR) } else { piece.bytes.len() };
+        at += piece.bytes.len();
+    }
+    // The last block, and zeroes that fill a sector.
+    all.min(bytes.next_multiple_of(BLOCK_BYTES) + 2 * BLOCK_BYTES)
 }

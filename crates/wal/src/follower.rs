@@ -75,7 +75,7 @@ impl Follower {
             self.offset += payload.len() as u64;
             (self.chain, self.lsn) = (header.chain, header.end_lsn());
             if header.payload_bytes > 0 {
-                payload.drain(..HEADER_BYTES);
+                payload.drain(..header.payload_at());
                 payload.truncate(header.payload_bytes as usize);
                 return Ok(true);
             }
@@ -189,7 +189,7 @@ mod tests {
         writer.append(b"one").unwrap();
         writer.append(b"two").unwrap();
         let file = storage.open(&crate::segment::name_of(0)).unwrap();
-        let place = HEADER_BYTES as u64 + crate::frame_bytes(3) + HEADER_BYTES as u64;
+        let place = HEADER_BYTES as u64 + crate::frame::frame_bytes(3) + HEADER_BYTES as u64;
         file.write_at(place, b"T").unwrap();
         let mut follower = Follower::open(&storage, 0).unwrap().unwrap();
         let mut payload = Vec::new();

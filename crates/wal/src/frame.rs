@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  0  4  magic: "FBWL"
-//!  4  1  version of this format: 1
+//!  4  1  version of this format: 2; 1 is read as well, whose frames have no zeroes before the
+//!        payload
 //!  5  1  flags: 1 head of a segment, 2 the log begins here from nothing, 4 closed in order
-//!  6  2  0
+//!  6  2  how many zeroes come before the payload: less than 512
 //!  8  8  length of the payload in bytes
 //! 16  8  LSN: the position in the stream before the payload
 //! 24  8  term of the primary that wrote it
@@ -13,15 +14,18 @@
 //! 44  4  checksum: CRC32C of bytes 0 to 43 and the payload, behind the chain so far
 //! 48  4  salt: random, the same in all frames of a segment, so that no client can write a frame
 //! 52  4  CRC32C of bytes 0 to 51
-//! 56     payload, then zeroes up to a multiple of 8
+//! 56     zeroes as said above, payload, then zeroes up to a multiple of 8
 //! ```
+//!
+//! Zeroes come before a payload that the disk takes from where it lies: it takes whole sectors, so
+//! that each byte has to have the same place in a sector of the file as in a sector of memory.
 //!
 //! A frame begins at a multiple of 8 in its file. It can be checked by itself, because it names the
 //! checksum that it goes on from; that this is the one of the frame before is checked in order.
 
-use std::iter;
+use base::crc32c;
 
-use crc32c::{crc32c, crc32c_append};
+use crate::storage::SECTOR_BYTES;
 
 /// Bytes of a frame before its payload.
 pub const HEADER_BYTES: usize = 56;
@@ -29,7 +33,9 @@ pub const HEADER_BYTES: usize = 56;
 pub const ALIGNMENT: u64 = 8;
 
 const MAGIC: [u8; 4] = *b"FBWL";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version without zeroes before the payload.
+const VERSION_WITHOUT_LEAD: u8 = 1;
 /// The bytes of the header that the payload's checksum has in it.
 const CHAINED_BYTES: usize = 44;
 /// The bytes of the header that its own checksum has in it.
@@ -46,6 +52,8 @@ pub const CLOSED: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     pub flags: u8,
+    /// How many zeroes come before the payload.
+    pub lead_bytes: u16,
     pub payload_bytes: u64,
     /// The position before the payload.
     pub lsn: u64,
@@ -65,6 +73,32 @@ pub fn frame_bytes(payload_bytes: usize) -> u64 {
     (HEADER_BYTES + payload_bytes).next_multiple_of(ALIGNMENT as usize) as u64
 }
 
+/// A part of a payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Their CRC32C, if it is known. The bytes are not looked at then, and the disk takes them from
+    /// where they are, where that can be.
+    pub checksum: Option<u32>,
+}
+
+impl<'a> From<&'a [u8]> for Piece<'a> {
+    fn from(bytes: &'a [u8]) -> Piece<'a> {
+        Piece { bytes, checksum: None }
+    }
+}
+
+impl Piece<'_> {
+    /// Returns the chain behind it, which has come to `before`.
+    fn chain(self, before: u32) -> u32 {
+        match self.checksum {
+            Some(checksum) => crc32c::combine(before, checksum, self.bytes.len()),
+            None => crc32c::append(before, self.bytes),
+        }
+    }
+}
+
 /// Why bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
@@ -79,59 +113,33 @@ pub enum HeaderError {
 impl FrameHeader {
     /// Appends the frame of this header and `payload` to `out`, with its checksums, which are
     /// worked out; returns the chain behind it.
-    pub fn put(self, payload: &[u8], out: &mut Vec<u8>) -> u32 {
-        let (bytes, chain) = self.of_pieces([payload].into_iter());
-        out.extend_from_slice(&bytes);
+    pub fn put(mut self, payload: &[u8], out: &mut Vec<u8>) -> u32 {
+        self.complete([Piece::from(payload)].into_iter());
+        out.extend_from_slice(&self.encode());
+        out.resize(out.len() + usize::from(self.lead_bytes), 0);
         out.extend_from_slice(payload);
         out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
-        chain
+        self.chain
     }
 
-    /// Returns the bytes of this header before a payload that is in `pieces`, and the chain behind
-    /// the frame; lengths and checksums are worked out.
-    pub fn of_pieces<'a>(
-        mut self,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
-    ) -> ([u8; HEADER_BYTES], u32) {
-        self.payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
-        self.chain = 0;
-        self.chain = chain_of_pieces(self.previous, &self.encode(), pieces);
-        (self.encode(), self.chain)
+    /// Works out the lengths and checksums of the frame of this header and a payload that is in
+    /// `pieces`.
+    pub fn complete<'a>(&mut self, pieces: impl Iterator<Item = Piece<'a>> + Clone) {
+        self.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
+        self.chain = pieces.fold(self.chain_before_payload(), |chain, piece| piece.chain(chain));
     }
 
-    /// Writes the frame of this header and a payload that is in `pieces` to `out`, which is as long
-    /// as the frame; returns the chain behind it. Lengths and checksums are worked out. A part is
-    /// copied before the checksum of the copy is worked out: copying reads in the order of
-    /// addresses, for which a processor fetches ahead, and the checksum reads at three places in
-    /// turn, 8 KiB each where there is as much.
-    ///
-    /// # Panics
-    /// When `out` is shorter than the frame.
-    pub fn put_pieces<'a>(
-        mut self,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
-        out: &mut [u8],
-    ) -> u32 {
-        const STEP_BYTES: usize = 24 * 1024;
-        self.payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
-        self.chain = 0;
-        let (header, mut rest) = out.split_at_mut(HEADER_BYTES);
-        let mut chain = chain_of_pieces(self.previous, &self.encode(), iter::empty());
-        for step in pieces.flat_map(|piece| piece.chunks(STEP_BYTES)) {
-            let place = rest.split_off_mut(..step.len()).expect("there is room for the frame");
-            place.copy_from_slice(step);
-            chain = crc32c_append(chain, place);
-        }
-        rest.fill(0);
-        self.chain = chain;
-        header.copy_from_slice(&self.encode());
-        chain
+    /// Returns the chain behind the header, to which the payload is added.
+    pub fn chain_before_payload(&self) -> u32 {
+        crc32c::append(self.previous, &self.encode()[..CHAINED_BYTES])
     }
 
-    fn encode(&self) -> [u8; HEADER_BYTES] {
+    /// Returns the bytes of the header, with its own checksum.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         (bytes[4], bytes[5]) = (VERSION, self.flags);
+        bytes[6..8].copy_from_slice(&self.lead_bytes.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.lsn.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.term.to_le_bytes());
@@ -139,7 +147,7 @@ impl FrameHeader {
         bytes[40..44].copy_from_slice(&self.previous.to_le_bytes());
         bytes[44..48].copy_from_slice(&self.chain.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.salt.to_le_bytes());
-        let checksum = crc32c(&bytes[..CHECKED_BYTES]);
+        let checksum = crc32c::of(&bytes[..CHECKED_BYTES]);
         bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -158,14 +166,15 @@ impl FrameHeader {
         let long = |at: usize| {
             u64::from_le_bytes(bytes[at..at + 8].try_into().expect("it has eight bytes"))
         };
-        if bytes[..4] != MAGIC || word(CHECKED_BYTES) != crc32c(&bytes[..CHECKED_BYTES]) {
+        if bytes[..4] != MAGIC || word(CHECKED_BYTES) != crc32c::of(&bytes[..CHECKED_BYTES]) {
             return Err(HeaderError::Malformed);
         }
-        if bytes[4] != VERSION {
+        if !(VERSION_WITHOUT_LEAD..=VERSION).contains(&bytes[4]) {
             return Err(HeaderError::Version(bytes[4]));
         }
         let header = FrameHeader {
             flags: bytes[5],
+            lead_bytes: u16::from_le_bytes([bytes[6], bytes[7]]),
             payload_bytes: long(8),
             lsn: long(16),
             term: long(24),
@@ -176,10 +185,12 @@ impl FrameHeader {
         };
         let is_known = matches!(header.flags, 0 | HEAD | CLOSED) || header.flags == HEAD | BEGINS;
         let is_empty = header.payload_bytes == 0;
-        let is_blank_between = bytes[6..8] == [0, 0];
+        let is_led = header.lead_bytes > 0;
+        let may_be_led =
+            bytes[4] == VERSION && !is_empty && u64::from(header.lead_bytes) < SECTOR_BYTES;
         let is_in_order =
             header.durable <= header.lsn && header.lsn.checked_add(header.payload_bytes).is_some();
-        if !is_known || (header.flags != 0) != is_empty || !is_blank_between || !is_in_order {
+        if !is_known || (header.flags != 0) != is_empty || (is_led && !may_be_led) || !is_in_order {
             return Err(HeaderError::Malformed);
         }
         Ok(header)
@@ -187,31 +198,28 @@ impl FrameHeader {
 
     /// Returns the bytes that the whole frame takes; none where that is more than a file can have.
     pub fn frame_bytes(&self) -> Option<u64> {
-        let end = self.payload_bytes.checked_add(HEADER_BYTES as u64)?;
+        let end = self.payload_bytes.checked_add(self.payload_at() as u64)?;
         end.checked_next_multiple_of(ALIGNMENT)
     }
 
-    /// Returns whether `bytes`, the header and what follows, are this frame: payload and padding.
+    /// Returns where the payload is in the frame.
+    pub fn payload_at(&self) -> usize {
+        HEADER_BYTES + usize::from(self.lead_bytes)
+    }
+
+    /// Returns whether `header` and `rest`, which follows it, are this frame: zeroes and payload.
     pub fn is_of(&self, header: &[u8], rest: &[u8]) -> bool {
-        let payload_bytes = self.payload_bytes as usize;
-        let (payload, padding) = rest.split_at(payload_bytes);
-        padding.iter().all(|&byte| byte == 0)
-            && chain_of_pieces(self.previous, header, std::iter::once(payload)) == self.chain
+        let (lead, rest) = rest.split_at(usize::from(self.lead_bytes));
+        let (payload, padding) = rest.split_at(self.payload_bytes as usize);
+        lead.iter().chain(padding).all(|&byte| byte == 0)
+            && crc32c::append(crc32c::append(self.previous, &header[..CHAINED_BYTES]), payload)
+                == self.chain
     }
 
     /// Returns the position behind the payload.
     pub fn end_lsn(&self) -> u64 {
         self.lsn + self.payload_bytes
     }
-}
-
-/// Returns the chain behind a frame with this `header` and a payload that is in `pieces`.
-pub fn chain_of_pieces<'a>(
-    previous: u32,
-    header: &[u8],
-    pieces: impl Iterator<Item = &'a [u8]>,
-) -> u32 {
-    pieces.fold(crc32c_append(previous, &header[..CHAINED_BYTES]), crc32c_append)
 }
 
 #[cfg(test)]
@@ -221,6 +229,7 @@ mod tests {
     fn header() -> FrameHeader {
         FrameHeader {
             flags: 0,
+            lead_bytes: 0,
             payload_bytes: 0,
             lsn: 100,
             term: 3,
@@ -233,9 +242,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for length in [1, 7, 8, 9, 500] {
+        for (length, lead_bytes) in [(1, 0), (7, 511), (8, 1), (9, 256), (500, 8)] {
             let (payload, mut bytes) = (vec![0xa5; length], Vec::new());
-            let chain = header().put(&payload, &mut bytes);
+            let chain = FrameHeader { lead_bytes, ..header() }.put(&payload, &mut bytes);
             assert_eq!(bytes.len() % 8, 0);
             let (head, rest) = bytes.split_at(HEADER_BYTES);
             let read = FrameHeader::read(head.try_into().unwrap()).unwrap();
@@ -249,7 +258,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed() {
         let mut bytes = Vec::new();
-        header().put(b"0123456789", &mut bytes);
+        FrameHeader { lead_bytes: 20, ..header() }.put(b"0123456789", &mut bytes);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             let (head, rest) = bytes.split_at(HEADER_BYTES);
@@ -257,6 +266,41 @@ mod tests {
             assert!(!read.is_ok_and(|header| header.is_of(head, rest)), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
+    }
+
+    /// As the version before wrote them, which knew of no zeroes before a payload.
+    #[test]
+    fn frames_of_the_first_version_are_read() {
+        let of_version = |version: u8, lead: u8| {
+            let mut bytes = header().encode();
+            (bytes[4], bytes[6]) = (version, lead);
+            bytes[8] = 7;
+            let chain = crc32c::append(crc32c::append(7, &bytes[..CHAINED_BYTES]), b"payload");
+            bytes[44..48].copy_from_slice(&chain.to_le_bytes());
+            let checksum = crc32c::of(&bytes[..CHECKED_BYTES]);
+            bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+            FrameHeader::read(&bytes).map(|header| header.is_of(&bytes, b"payload\0"))
+        };
+        assert_eq!(of_version(1, 0), Ok(true));
+        assert_eq!(of_version(2, 0), Ok(true));
+        assert_eq!(of_version(1, 1), Err(HeaderError::Malformed));
+        assert_eq!(of_version(0, 0), Err(HeaderError::Version(0)));
+        assert_eq!(of_version(3, 0), Err(HeaderError::Version(3)));
+    }
+
+    #[test]
+    fn zeroes_before_a_payload_are_less_than_a_sector_and_before_none_none() {
+        let read = |lead_bytes: u16, payload: &[u8]| {
+            let mut bytes = Vec::new();
+            FrameHeader { lead_bytes, ..header() }.put(payload, &mut bytes);
+            FrameHeader::read(bytes.first_chunk().unwrap()).map(|header| header.lead_bytes)
+        };
+        assert_eq!(read(511, b"x"), Ok(511));
+        assert_eq!(read(512, b"x"), Err(HeaderError::Malformed));
+        let mut bytes = Vec::new();
+        let head = FrameHeader { flags: HEAD, lead_bytes: 1, ..header() };
+        head.put(b"", &mut bytes);
+        assert_eq!(FrameHeader::read(bytes.first_chunk().unwrap()), Err(HeaderError::Malformed));
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn first_payload(file: &dyn LogFile, first_bytes: usize) -> io::Result<Vec<u8>> 
             continue;
         }
         let mut bytes = vec![0; first_bytes.min(header.payload_bytes as usize)];
-        let read = read_full(file, offset + HEADER_BYTES as u64, &mut bytes)?;
+        let read = read_full(file, offset + header.payload_at() as u64, &mut bytes)?;
         bytes.truncate(read);
         return Ok(bytes);
     }

@@ -31,7 +31,7 @@ mod tests;
 pub use block_buffer::{BLOCK_BYTES, BUFFERED_PAYLOAD_BYTES_MAX};
 pub use directory::Directory;
 pub use follower::Follower;
-pub use frame::frame_bytes;
+pub use frame::Piece;
 pub use history::{SegmentStart, segment_start, segment_starts};
 pub use reader::{LogEnd, LogError, ReadFrame, Reader, SegmentSummary};
 pub use segment::{

@@ -1,6 +1,7 @@
 //! The power is cut at any moment of a log's life: what was durable is read back, and what is read
 //! is a beginning of what was written.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use base::prng::Prng;
@@ -48,8 +49,8 @@ impl History {
                 writer.set_past_cache_bytes_min(bytes_min);
             }
             let payload = payload(random);
-            // In pieces that have nothing to do with sectors.
-            let pieces = || payload.chunks(1 + payload.len() / 3);
+            let pieces = Pieces::draw(&payload, random);
+            let pieces = || pieces.iter();
             let mut appended = writer.append_pieces(pieces());
             if let Err(WriteError::Full(_)) = appended {
                 if random.below(2) == 0 {
@@ -101,6 +102,38 @@ impl History {
     }
 }
 
+/// A payload in memory as the backlog of a server has it, or in any other way.
+struct Pieces {
+    memory: Vec<u8>,
+    /// Where each is, and whether its checksum is known.
+    places: Vec<(Range<usize>, bool)>,
+}
+
+impl Pieces {
+    fn draw(payload: &[u8], random: &mut Prng) -> Pieces {
+        // All are known, none, or some.
+        let knows = random.below(3);
+        let chunk_bytes = 1 + random.below(payload.len() as u64) as usize;
+        // One of them lies elsewhere now and then, so that not all go on in the same sector.
+        let odd = random.below(6) as usize;
+        let (mut memory, mut places) = (vec![0; random.below(512) as usize], Vec::new());
+        for (number, chunk) in payload.chunks(chunk_bytes).enumerate() {
+            memory.extend_from_slice(&[0; 7][..if number == odd { 7 } else { 0 }]);
+            let is_known = knows == 0 || knows == 1 && random.below(2) == 0;
+            places.push((memory.len()..memory.len() + chunk.len(), is_known));
+            memory.extend_from_slice(chunk);
+        }
+        Pieces { memory, places }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Piece<'_>> + Clone {
+        self.places.iter().map(|(range, is_known)| {
+            let bytes = &self.memory[range.clone()];
+            Piece { bytes, checksum: is_known.then(|| checksum(bytes)) }
+        })
+    }
+}
+
 /// How long segments are: a block, or several.
 const SEGMENT_BYTES: [u64; 2] = [4096, 16_384];
 
@@ -111,6 +144,7 @@ fn faults(random: &mut Prng) -> Faults {
         1 => faults.syncs_left = Some(random.below(4)),
         2 => faults.capacity = Some(4096 + random.below(8192)),
         3 => faults.lacks_block_writes = true,
+        4 if random.below(2) == 0 => faults.lacks_sectors = true,
         4 => {
             faults.writes_until_full = Some(random.below(3));
             faults.write_bytes_max = Some(700);

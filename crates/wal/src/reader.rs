@@ -211,7 +211,7 @@ impl Reader {
                 continue;
             }
             std::mem::swap(&mut self.frame, payload);
-            payload.drain(..HEADER_BYTES);
+            payload.drain(..header.payload_at());
             payload.truncate(header.payload_bytes as usize);
             let (lsn, end_lsn, term) = (header.lsn, header.end_lsn(), header.term);
             return Ok(Some(ReadFrame { lsn, end_lsn, term }));

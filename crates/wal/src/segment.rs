@@ -1,9 +1,9 @@
 //! The files of a log: each begins with a frame that is its head, and is named by the LSN there.
 
-use std::io;
+use std::io::{self, IoSlice};
 
-use crate::block_buffer::{BLOCK_BYTES, write_blocks};
-use crate::storage::{LogFile, Storage, write_all};
+use crate::block_buffer::BLOCK_BYTES;
+use crate::storage::{LogFile, Storage, write_all, write_blocks};
 
 /// How long a segment is. One frame that is longer has one of its own.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
@@ -166,7 +166,7 @@ fn zero_and_sync(
 fn zero_piece(file: &dyn LogFile, start: u64, end: u64) -> io::Result<()> {
     let zeroes = &ZEROES.0[..(end - start) as usize];
     if zeroes.len().is_multiple_of(BLOCK_BYTES) {
-        match write_blocks(file, start, zeroes) {
+        match write_blocks(file, start, &mut [IoSlice::new(zeroes)]) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
             written => return written,
         }

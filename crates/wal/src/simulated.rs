@@ -9,10 +9,9 @@ use base::prng::Prng;
 use rustix::io::Errno;
 
 use crate::block_buffer::BLOCK_BYTES;
-use crate::storage::{Lock, LogFile, Storage};
+use crate::storage::{self, Lock, LogFile, Storage};
 
-/// What the disk writes whole or not at all, in bytes.
-const SECTOR_BYTES: usize = 512;
+const SECTOR_BYTES: usize = storage::SECTOR_BYTES as usize;
 
 /// A disk with one folder. Clones are the same disk.
 #[derive(Clone, Default)]
@@ -36,6 +35,8 @@ pub struct Faults {
     pub write_bytes_max: Option<usize>,
     /// No file takes writes past a cache.
     pub lacks_block_writes: bool,
+    /// Such writes are of whole blocks.
+    pub lacks_sectors: bool,
     /// No file can be made or opened, and the folder not be read: the process has as many
     /// descriptors as it may have.
     pub lacks_descriptors: bool,
@@ -71,6 +72,8 @@ pub struct Counts {
     pub writes: u64,
     /// Writes of whole blocks past a cache, which are counted as writes too.
     pub block_writes: u64,
+    /// The pieces of those.
+    pub block_pieces: u64,
     /// Syncs of files.
     pub syncs: u64,
     /// How often it was to be awake.
@@ -405,16 +408,24 @@ impl LogFile for SimulatedFile {
         self.write_at(offset, &bytes)
     }
 
-    fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize> {
-        let at = [offset as usize, blocks.len(), blocks.as_ptr().addr()];
-        assert!(at.iter().all(|it| it.is_multiple_of(BLOCK_BYTES)), "whole blocks are written");
+    fn write_blocks_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let places = pieces.iter().flat_map(|piece| [piece.len(), piece.as_ptr().addr()]);
+        let mut places = places.chain([offset as usize]);
+        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         self.with(|state, id| {
             state.counts.block_writes += 1;
+            state.counts.block_pieces += pieces.len() as u64;
             if state.faults.lacks_block_writes {
                 return Err(io::ErrorKind::Unsupported.into());
             }
-            state.write(id, offset as usize, blocks, BLOCK_BYTES)
+            let unit = if state.faults.lacks_sectors { BLOCK_BYTES } else { SECTOR_BYTES };
+            assert!(places.all(|it| it.is_multiple_of(unit)), "whole units are written");
+            state.write(id, offset as usize, &bytes, unit)
         })
+    }
+
+    fn takes_sectors(&self) -> bool {
+        !self.disk.lock_state().faults.lacks_sectors
     }
 
     fn wake_disk(&self) -> io::Result<()> {

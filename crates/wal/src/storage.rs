@@ -2,6 +2,8 @@
 
 use std::io::{self, IoSlice};
 
+/// What a disk writes whole or not at all, in bytes.
+pub(crate) const SECTOR_BYTES: u64 = 512;
 /// How many pieces are written in one step at most (IOV_MAX of Linux).
 const PIECES_MAX: usize = 1024;
 
@@ -84,13 +86,18 @@ pub trait LogFile: Send {
     /// When the disk fails or is full.
     fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// As [`LogFile::write_at`], of whole blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES), in the
-    /// file as in memory, which the system keeps no copy of. Durable as after any write, by a sync.
+    /// As [`LogFile::write_pieces_at`], which the system keeps no copy of: the disk takes it from
+    /// where it is. Durable as after any write, by a sync. All pieces together are whole blocks of
+    /// [`BLOCK_BYTES`](crate::BLOCK_BYTES), and so are their places in file and memory; or whole
+    /// sectors of 512 bytes, where the file [takes those](LogFile::takes_sectors).
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] where the file system has no such writes, or asks for more of
     /// them; else when the disk fails or is full.
-    fn write_blocks_at(&self, offset: u64, blocks: &[u8]) -> io::Result<usize>;
+    fn write_blocks_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Returns whether the disk takes single sectors by [`LogFile::write_blocks_at`].
+    fn takes_sectors(&self) -> bool;
 
     /// Has the disk awake where a write of blocks follows within some 100 us. Asks it for something
     /// whose end is not waited for, where the system does not have everybody wait. Nothing is to be
@@ -177,7 +184,7 @@ pub fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> io::Resu
 
 /// Returns the checksum of `bytes` that files of a log have.
 pub fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
+    base::crc32c::of(bytes)
 }
 
 /// Writes all of `bytes` from byte `offset` on, in as many steps as it takes; `done` counts what is
@@ -206,12 +213,30 @@ pub(crate) fn write_pieces(
     pieces: &mut [IoSlice<'_>],
     done: &mut usize,
 ) -> io::Result<()> {
+    write_by(|offset, pieces| file.write_pieces_at(offset, pieces), offset, pieces, done)
+}
+
+/// As [`write_pieces`], by [`LogFile::write_blocks_at`].
+pub(crate) fn write_blocks(
+    file: &dyn LogFile,
+    offset: u64,
+    pieces: &mut [IoSlice<'_>],
+) -> io::Result<()> {
+    write_by(|offset, pieces| file.write_blocks_at(offset, pieces), offset, pieces, &mut 0)
+}
+
+fn write_by(
+    write: impl Fn(u64, &[IoSlice<'_>]) -> io::Result<usize>,
+    offset: u64,
+    pieces: &mut [IoSlice<'_>],
+    done: &mut usize,
+) -> io::Result<()> {
     let mut left = pieces;
     IoSlice::advance_slices(&mut left, *done);
     while !left.is_empty() {
         // As many as every system takes at once.
         let some = &left[..left.len().min(PIECES_MAX)];
-        match file.write_pieces_at(offset + *done as u64, some) {
+        match write(offset + *done as u64, some) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 *done += count;

@@ -1,7 +1,7 @@
 //! The writer and the reader together, on a disk in memory.
 
 use super::*;
-use crate::frame::HEADER_BYTES;
+use crate::frame::{HEADER_BYTES, frame_bytes};
 use crate::simulated::{Faults, SimulatedDisk};
 use base::prng::Prng;
 use std::collections::BTreeSet;
@@ -274,17 +274,161 @@ fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
     let mut writer = writer(&disk);
     let payload: Vec<u8> = (0..3_000_u32).map(|number| number as u8 | 1).collect();
     disk.set_faults(Faults { capacity: Some(2_048), ..Faults::default() });
-    assert!(matches!(writer.append_pieces(payload.chunks(7)), Err(WriteError::Full(_))));
+    assert!(matches!(
+        writer.append_pieces(payload.chunks(7).map(Piece::from)),
+        Err(WriteError::Full(_))
+    ));
     disk.set_faults(Faults { write_bytes_max: Some(100), ..Faults::default() });
     // Other pieces, of the same bytes.
-    writer.append_pieces(payload.chunks(1_000)).unwrap();
+    writer.append_pieces(payload.chunks(1_000).map(Piece::from)).unwrap();
     writer.sync().unwrap();
     assert!(read(&disk).unwrap().0 == payload);
 }
 
+/// Pieces of a payload in memory, each at the same place in a sector as if they were one behind the
+/// other, with their checksums.
+struct GivenPieces {
+    memory: Vec<u8>,
+    ranges: Vec<std::ops::Range<usize>>,
+}
+
+impl GivenPieces {
+    fn new(payload: &[u8], piece_bytes: usize) -> GivenPieces {
+        let (mut memory, mut ranges) = (Vec::with_capacity(3 * payload.len() + 1024), Vec::new());
+        for (number, piece) in payload.chunks(piece_bytes).enumerate() {
+            // Another sector, but the same place in it.
+            memory.resize(number * piece_bytes + (number + 1) * 512, 0xee);
+            ranges.push(memory.len()..memory.len() + piece.len());
+            memory.extend_from_slice(piece);
+        }
+        GivenPieces { memory, ranges }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Piece<'_>> + Clone {
+        self.ranges.iter().map(|range| {
+            let bytes = &self.memory[range.clone()];
+            Piece { bytes, checksum: Some(checksum(bytes)) }
+        })
+    }
+}
+
+#[test]
+fn the_disk_takes_sectors_from_where_they_are() {
+    for lacks_sectors in [false, true] {
+        let disk = SimulatedDisk::new();
+        let mut writer = writer_of(&disk, 8 << 20);
+        writer.append(&[1; 70_000]).unwrap();
+        writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+        writer.set_past_cache_bytes_min(Some(0));
+        writer.append(&[2; 5]).unwrap();
+        disk.set_faults(Faults { lacks_sectors, ..Faults::default() });
+        let mut all = [vec![1; 70_000], vec![2; 5]].concat();
+        let payload: Vec<u8> = (0..500_000_u32).map(|number| (number / 300) as u8).collect();
+        let given = GivenPieces::new(&payload, 200_001);
+        let before = disk.counts();
+        let frame_bytes = writer.append_pieces(given.iter()).unwrap();
+        all.extend_from_slice(&payload);
+        writer.append(&[3; 5]).unwrap();
+        all.extend_from_slice(&[3; 5]);
+        let counts = disk.counts();
+        assert_eq!(counts.block_writes - before.block_writes, 2);
+        // Three pieces, what is before, between and behind them, and the frame after.
+        let expected = if lacks_sectors { 2 } else { 3 + 4 + 1 };
+        assert_eq!(counts.block_pieces - before.block_pieces, expected);
+        assert_eq!(writer.memory_bytes(), if lacks_sectors { 512 << 10 } else { 64 << 10 });
+        let least = crate::frame::frame_bytes(payload.len());
+        assert!((least..least + 512).contains(&frame_bytes), "{frame_bytes} bytes");
+        writer.sync().unwrap();
+        assert!(read(&disk).unwrap().0 == all);
+    }
+}
+
+/// By all who read frames.
+#[test]
+fn zeroes_before_a_payload_are_no_part_of_it() {
+    let disk = SimulatedDisk::new();
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let mut writer = writer_of(&disk, 512 << 10);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+    writer.set_past_cache_bytes_min(Some(0));
+    let begin = writer.lsn();
+    let payload: Vec<u8> = (0..450_000_u32).map(|number| (number / 300) as u8 | 1).collect();
+    let given = GivenPieces::new(&payload, 200_001);
+    let frame_bytes = writer.append_pieces(given.iter()).unwrap();
+    assert!(frame_bytes > crate::frame::frame_bytes(payload.len()), "it has such zeroes");
+    writer.sync().unwrap();
+    let start = segment_start(&disk, begin, 64).unwrap();
+    assert_eq!(start.first, payload[..64]);
+    let mut follower = Follower::open(&storage, begin).unwrap().unwrap();
+    let mut found = Vec::new();
+    assert!(follower.next(writer.lsn(), &mut found).unwrap());
+    assert!(found == payload);
+    assert!(payloads(storage) == [vec![1; 70_000], payload].concat());
+}
+
+/// None is given to a disk that takes no sectors, though it should lie at the place for it.
+#[test]
+fn a_disk_without_single_sectors_gets_whole_blocks() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer_of(&disk, 8 << 20);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+    writer.set_past_cache_bytes_min(Some(0));
+    disk.set_faults(Faults { lacks_sectors: true, ..Faults::default() });
+    let (memory, mut all) = (vec![7; 3_000], vec![1; 70_000]);
+    for place in 0..512 {
+        let bytes = &memory[place..][..2_000];
+        let piece = Piece { bytes, checksum: Some(checksum(bytes)) };
+        writer.append_pieces([piece].into_iter()).unwrap();
+        all.extend_from_slice(bytes);
+    }
+    assert_eq!(disk.counts().block_pieces, disk.counts().block_writes);
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+#[test]
+fn pieces_at_other_places_of_a_sector_are_copied() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer_of(&disk, 8 << 20);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+    writer.set_past_cache_bytes_min(Some(0));
+    let mut all = vec![1; 70_000];
+    let payload: Vec<u8> = (0..60_000_u32).map(|number| (number / 100) as u8).collect();
+    for (first, second) in [(0, 1), (1, 0), (511, 512), (3, 3), (0, 0)] {
+        let parts = [&payload[..30_000], &payload[30_000..]];
+        let memory = [&vec![0; first], parts[0], &vec![0; second], parts[1]].concat();
+        let places = [&memory[first..][..30_000], &memory[first + 30_000 + second..]];
+        let pieces = places.map(|bytes| Piece { bytes, checksum: Some(checksum(bytes)) });
+        writer.append_pieces(pieces.into_iter()).unwrap();
+        all.extend_from_slice(&payload);
+    }
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == all);
+}
+
+/// A disk that says that it takes sectors, and then takes none.
+#[test]
+fn a_frame_that_is_not_taken_from_where_it_is_goes_through_the_cache() {
+    let disk = SimulatedDisk::new();
+    let mut writer = writer_of(&disk, 8 << 20);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
+    writer.set_past_cache_bytes_min(Some(0));
+    writer.append(&[2; 5]).unwrap();
+    disk.set_faults(Faults { lacks_block_writes: true, ..Faults::default() });
+    let payload: Vec<u8> = (0..300_000_u32).map(|number| (number / 100) as u8).collect();
+    writer.append_pieces(GivenPieces::new(&payload, 100_001).iter()).unwrap();
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == [vec![1; 70_000], vec![2; 5], payload].concat());
+}
+
 /// Frames of all lengths, of which some are written past the cache and some not, in segments that
-/// are prepared; before each the disk is woken where it can be.
-fn write_past_cache_and_not(storage: &Arc<dyn Storage>) -> Vec<u8> {
+/// are prepared; before each the disk is woken where it can be. Where it `gives_sectors`, most have
+/// pieces that the disk can take from where they are.
+fn write_past_cache_and_not(storage: &Arc<dyn Storage>, gives_sectors: bool) -> Vec<u8> {
     let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
     let mut writer = Writer::begin(Arc::clone(storage), 0, Begin::Nothing, options).unwrap();
     let mut all = Vec::new();
@@ -298,7 +442,11 @@ fn write_past_cache_and_not(storage: &Arc<dyn Storage>) -> Vec<u8> {
         // A system may be without.
         let _ = writer.wake_disk();
         let payload: Vec<u8> = (0..number * 97 % 9_000 + 1).map(|at| (at + number) as u8).collect();
-        writer.append_pieces(payload.chunks(1 + number * 13)).unwrap();
+        match gives_sectors && number % 3 > 0 {
+            true => writer.append_pieces(GivenPieces::new(&payload, 1 + number * 13).iter()),
+            false => writer.append_pieces(payload.chunks(1 + number * 13).map(Piece::from)),
+        }
+        .unwrap();
         if number % 5 == 0 {
             writer.sync().unwrap();
         }
@@ -321,13 +469,13 @@ fn payloads(storage: Arc<dyn Storage>) -> Vec<u8> {
 fn frames_are_the_same_whether_they_pass_the_cache_or_not() {
     let disk = SimulatedDisk::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let all = write_past_cache_and_not(&storage);
+    let all = write_past_cache_and_not(&storage, false);
     assert!(payloads(storage) == all);
     assert!(disk.counts().block_writes > 50);
     let kept_in_cache = SimulatedDisk::new();
     kept_in_cache.set_faults(Faults { lacks_block_writes: true, ..Faults::default() });
     let storage: Arc<dyn Storage> = Arc::new(kept_in_cache.clone());
-    assert!(write_past_cache_and_not(&storage) == all);
+    assert!(write_past_cache_and_not(&storage, false) == all);
     assert_eq!(kept_in_cache.counts().block_writes, 1, "it is tried once");
     assert!(kept_in_cache.contents() == disk.contents());
 }
@@ -335,11 +483,13 @@ fn frames_are_the_same_whether_they_pass_the_cache_or_not() {
 #[test]
 fn a_folder_has_frames_that_pass_the_cache() {
     let folder = std::env::temp_dir().join(format!("forebay-wal-frames-{}", std::process::id()));
-    let storage: Arc<dyn Storage> = Arc::new(Directory::open(&folder).unwrap());
-    let all = write_past_cache_and_not(&storage);
-    let found = payloads(storage);
-    std::fs::remove_dir_all(&folder).unwrap();
-    assert!(found == all);
+    for gives_sectors in [false, true] {
+        let storage: Arc<dyn Storage> = Arc::new(Directory::open(&folder).unwrap());
+        let all = write_past_cache_and_not(&storage, gives_sectors);
+        let found = payloads(storage);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(found == all);
+    }
 }
 
 #[test]
@@ -606,7 +756,11 @@ impl LogFile for ChangingFile {
         unreachable!("it is only read")
     }
 
-    fn write_blocks_at(&self, _: u64, _: &[u8]) -> io::Result<usize> {
+    fn write_blocks_at(&self, _: u64, _: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        unreachable!("it is only read")
+    }
+
+    fn takes_sectors(&self) -> bool {
         unreachable!("it is only read")
     }
 

@@ -6,16 +6,14 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
-use crate::block_buffer::{BLOCK_BYTES, BlockBuffer};
-use crate::frame::{
-    ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, chain_of_pieces, frame_bytes,
-};
+use crate::block_buffer::{BLOCK_BYTES, BlockBuffer, lead_bytes};
+use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, Piece, frame_bytes};
 use crate::reader::LogEnd;
 use crate::segment::{
     Preparation, SEGMENT_BYTES, SPARE_NAME, Spare, discard_spare, lsn_of, name_of, remove_log,
     segments_of, zero,
 };
-use crate::storage::{LogFile, Storage, write_all, write_pieces};
+use crate::storage::{LogFile, SECTOR_BYTES, Storage, write_all, write_pieces};
 
 /// The file that is to be the next segment where no spare is there.
 const NEXT_NAME: &str = "next.tmp";
@@ -127,10 +125,7 @@ pub struct Writer {
 
 /// A frame that is being written, but for its payload.
 struct Frame {
-    header: [u8; HEADER_BYTES],
-    /// The chain behind it.
-    chain: u32,
-    payload_bytes: u64,
+    header: FrameHeader,
     /// How much of the frame has been written.
     written: usize,
 }
@@ -346,7 +341,8 @@ impl Writer {
         discard_spare(&*self.storage)
     }
 
-    /// Appends `payload` as one frame. It is not durable before [`Writer::sync`].
+    /// Appends `payload` as one frame; returns the bytes that the frame takes. It is not durable
+    /// before [`Writer::sync`].
     ///
     /// # Errors
     /// [`WriteError::Full`], whereupon the caller appends the same payload once more, before any
@@ -354,8 +350,8 @@ impl Writer {
     ///
     /// # Panics
     /// When the payload is empty, or another than the one that is still to be appended.
-    pub fn append(&mut self, payload: &[u8]) -> Result<(), WriteError> {
-        self.append_pieces([payload].into_iter())
+    pub fn append(&mut self, payload: &[u8]) -> Result<u64, WriteError> {
+        self.append_pieces([Piece::from(payload)].into_iter())
     }
 
     /// As [`Writer::append`], of a payload that is in `pieces`, none of which is empty.
@@ -367,8 +363,8 @@ impl Writer {
     /// As there.
     pub fn append_pieces<'a>(
         &mut self,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
-    ) -> Result<(), WriteError> {
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
+    ) -> Result<u64, WriteError> {
         self.check()?;
         let appended = self.try_append(pieces);
         self.note(appended)
@@ -406,7 +402,7 @@ impl Writer {
         }
     }
 
-    fn note(&mut self, result: Result<(), WriteError>) -> Result<(), WriteError> {
+    fn note<T>(&mut self, result: Result<T, WriteError>) -> Result<T, WriteError> {
         self.has_failed |= matches!(result, Err(WriteError::Failed(_)));
         result
     }
@@ -417,9 +413,9 @@ impl Writer {
 
     fn try_append<'a>(
         &mut self,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
-    ) -> Result<(), WriteError> {
-        let payload_bytes: usize = pieces.clone().map(<[u8]>::len).sum();
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
+    ) -> Result<u64, WriteError> {
+        let payload_bytes: usize = pieces.clone().map(|piece| piece.bytes.len()).sum();
         assert!(payload_bytes > 0, "a frame has a payload");
         if self.frame.is_none() {
             let end = self.position + frame_bytes(payload_bytes);
@@ -430,34 +426,37 @@ impl Writer {
                 self.begin_segment()?;
             }
         }
+        let position = self.position;
         self.write_frame(self.header(), pieces)?;
         self.lsn += payload_bytes as u64;
-        Ok(())
+        Ok(self.position - position)
     }
 
     /// Writes the frame of `header` and `pieces`, or what is left of it.
     fn write_frame<'a>(
         &mut self,
-        header: FrameHeader,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        mut header: FrameHeader,
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
     ) -> Result<(), WriteError> {
-        let payload_bytes = pieces.clone().map(|piece| piece.len() as u64).sum();
-        if self.frame.is_none() && self.write_past_cache(&header, pieces.clone(), payload_bytes)? {
+        if self.frame.is_none() && self.write_past_cache(&mut header, pieces.clone())? {
             return Ok(());
         }
+        let chain = self.chain;
         let frame = match &mut self.frame {
             Some(frame) => {
-                let chain = chain_of_pieces(self.chain, &frame.header, pieces.clone());
-                let is_same = (frame.payload_bytes, frame.chain) == (payload_bytes, chain);
+                let mut same = frame.header;
+                same.complete(pieces.clone());
+                let is_same = same == frame.header && same.previous == chain;
                 assert!(is_same, "a frame that the disk had no room for comes before any other");
                 frame
             }
             none => {
-                let (header, chain) = header.of_pieces(pieces.clone());
-                none.insert(Frame { header, chain, payload_bytes, written: 0 })
+                header.complete(pieces.clone());
+                none.insert(Frame { header, written: 0 })
             }
         };
-        let frame_bytes = frame_bytes(payload_bytes as usize);
+        let header = frame.header;
+        let frame_bytes = header.frame_bytes().expect("it is in memory");
         let end = self.position + frame_bytes;
         if end > self.zeroed_end {
             let zeroed_end = (end + ZEROED_AHEAD_BYTES).min(self.options.segment_bytes).max(end);
@@ -466,18 +465,20 @@ impl Writer {
         }
         self.is_dirty = true;
         self.blocks.forget();
-        let padding = [0; ALIGNMENT as usize];
-        let padding = &padding[..(frame_bytes - payload_bytes) as usize - HEADER_BYTES];
-        let mut parts = vec![IoSlice::new(&frame.header)];
-        for piece in pieces {
-            parts.push(IoSlice::new(piece));
-        }
-        parts.push(IoSlice::new(padding));
-        let (mut written, chain) = (frame.written, frame.chain);
+        let zeroes = [0; SECTOR_BYTES as usize];
+        let padding_bytes = (frame_bytes - header.payload_bytes) as usize - header.payload_at();
+        let header_bytes = header.encode();
+        let mut parts = vec![
+            IoSlice::new(&header_bytes),
+            IoSlice::new(&zeroes[..usize::from(header.lead_bytes)]),
+        ];
+        parts.extend(pieces.map(|piece| IoSlice::new(piece.bytes)));
+        parts.push(IoSlice::new(&zeroes[..padding_bytes]));
+        let mut written = frame.written;
         let ended = write_pieces(&*self.file, self.position, &mut parts, &mut written);
         frame.written = written;
         ended.map_err(WriteError::of)?;
-        (self.position, self.chain) = (end, chain);
+        (self.position, self.chain) = (end, header.chain);
         self.frame = None;
         Ok(())
     }
@@ -489,24 +490,34 @@ impl Writer {
     }
 
     /// Writes the frame of `header` and `pieces` past the system's cache where that is wanted and
-    /// can be; returns whether it is written. Where the disk has no room, nothing of it counts.
+    /// can be; returns whether it is written. Where it cannot be after all, it is to have the
+    /// header that is there then, as a part of it may have been written. Where the disk has no
+    /// room, nothing of it counts.
     fn write_past_cache<'a>(
         &mut self,
-        header: &FrameHeader,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
-        payload_bytes: u64,
+        header: &mut FrameHeader,
+        pieces: impl Iterator<Item = Piece<'a>> + Clone,
     ) -> Result<bool, WriteError> {
-        let frame_bytes = frame_bytes(payload_bytes as usize);
-        let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| frame_bytes >= bytes_min);
-        let end = self.position + frame_bytes;
-        let fits = BlockBuffer::has_room_for(frame_bytes)
-            && end.next_multiple_of(BLOCK_BYTES as u64) <= self.options.segment_bytes;
-        if !is_large || !fits || !self.takes_block_writes() {
+        header.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
+        let least_bytes = header.frame_bytes().expect("it is in memory");
+        let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| least_bytes >= bytes_min);
+        if !is_large || !self.takes_block_writes() {
+            return Ok(false);
+        }
+        let mut known = pieces.clone().filter(|piece| piece.checksum.is_some());
+        let gives = known.next().is_some() && self.file.takes_sectors();
+        if gives {
+            let lead = lead_bytes(self.position + HEADER_BYTES as u64, pieces.clone());
+            if self.has_room_past_cache(&FrameHeader { lead_bytes: lead, ..*header }) {
+                header.lead_bytes = lead;
+            }
+        }
+        if !self.has_room_past_cache(header) {
             return Ok(false);
         }
         self.is_dirty = true;
-        let put = |out: &mut [u8]| header.put_pieces(pieces.clone(), out);
-        match self.blocks.write(&*self.file, self.position, frame_bytes as usize, put) {
+        let blocks = &mut self.blocks;
+        match blocks.write(&*self.file, self.position, *header, pieces.clone(), gives) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 (self.lacks_block_writes, self.blocks) = (true, BlockBuffer::default());
                 Ok(false)
@@ -516,14 +527,22 @@ impl Writer {
                 if let Err(WriteError::Full(_)) = written {
                     // A part of it may be there: with another header, of a later sync, the two
                     // would be mixed where the power is cut meanwhile, which is damage.
-                    let (header, chain) = header.of_pieces(pieces);
-                    self.frame = Some(Frame { header, chain, payload_bytes, written: 0 });
+                    header.complete(pieces);
+                    self.frame = Some(Frame { header: *header, written: 0 });
                 }
                 self.chain = written?;
-                self.position = end;
+                self.position += header.frame_bytes().expect("it is in memory");
                 Ok(true)
             }
         }
+    }
+
+    /// Returns whether the segment and the buffer have room for the frame of `header`, with what
+    /// fills its last block.
+    fn has_room_past_cache(&self, header: &FrameHeader) -> bool {
+        let frame_bytes = header.frame_bytes().expect("it is in memory");
+        let end = (self.position + frame_bytes).next_multiple_of(BLOCK_BYTES as u64);
+        BlockBuffer::has_room_for(frame_bytes) && end <= self.options.segment_bytes
     }
 
     fn try_sync(&mut self) -> Result<(), WriteError> {
@@ -578,7 +597,17 @@ fn header(
     salt: u32,
 ) -> FrameHeader {
     let term = options.term;
-    FrameHeader { flags: 0, payload_bytes: 0, lsn, term, durable, previous, chain: 0, salt }
+    FrameHeader {
+        flags: 0,
+        lead_bytes: 0,
+        payload_bytes: 0,
+        lsn,
+        term,
+        durable,
+        previous,
+        chain: 0,
+        salt,
+    }
 }
 
 /// Makes the segment of `head`, of `spare` where there is one. It has its name only once its head

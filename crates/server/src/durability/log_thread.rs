@@ -252,10 +252,10 @@ impl Log {
             }
             shared.keyspace().admission().set(WriteRefusal::DiskFull, is_full);
         }
-        let bytes = appended?.expect("there was something to write");
+        let written = appended?.expect("there was something to write");
         progress.frames.fetch_add(1, Ordering::Relaxed);
-        progress.file_bytes.fetch_add(wal::frame_bytes(bytes), Ordering::Relaxed);
-        Ok(bytes as u64)
+        progress.file_bytes.fetch_add(written.file_bytes, Ordering::Relaxed);
+        Ok(written.record_bytes)
     }
 
     fn sync(

@@ -1,0 +1,156 @@
+//! The memory of a piece of the backlog: records one after the other, and their checksum.
+//!
+//! A log has a disk take records from where they are, instead of copying them. A disk takes whole
+//! sectors, so that a byte of the stream at the same place in each sector of memory, from piece to
+//! piece, can have the same place in each sector of a file. And whoever writes the records works
+//! out their checksum, a few KiB at a time, while they are in the cache of its processor: for the
+//! log's thread each line would come from there.
+
+use std::ops::Range;
+
+use base::{Lsn, crc32c};
+
+use crate::record::Record;
+
+/// What disks take, in bytes.
+const SECTOR_BYTES: usize = 512;
+/// Pieces that are filled after fewer bytes than this are copied all the same.
+const TAKEN_BYTES_MIN: usize = 64 * 1024;
+/// Room behind a piece for the record that fills it, so that a usual one does not move the piece;
+/// no more than the piece has.
+const RECORD_BYTES_USUAL: usize = 32 * 1024;
+/// So many bytes are added to the checksum at a time: what is in the nearest cache.
+const SUMMED_BYTES: usize = 4 * 1024;
+
+/// A piece whose checksum would have more to be added at once has none.
+const SUMMED_BYTES_MAX: usize = 512 * 1024;
+
+/// Records one after the other.
+#[derive(Default)]
+pub(super) struct PieceMemory {
+    bytes: Vec<u8>,
+    /// Where the first record begins in them.
+    begin: usize,
+    /// How much of them is in the checksum, with what is before the first record.
+    summed: usize,
+    /// At which length more is added to the checksum.
+    sum_at: usize,
+    checksum: u32,
+    /// A disk can take it.
+    is_large: bool,
+}
+
+impl PieceMemory {
+    /// Returns an empty piece that is full behind `piece_bytes`.
+    pub(super) fn new(piece_bytes: usize) -> PieceMemory {
+        PieceMemory {
+            bytes: Vec::with_capacity(capacity_of(piece_bytes)),
+            ..PieceMemory::default()
+        }
+    }
+
+    /// As [`PieceMemory::new`], touched now: a shortage shows at the start, and no write waits for
+    /// a page later.
+    pub(super) fn touched(piece_bytes: usize) -> PieceMemory {
+        // Not `vec![0; ..]`: zero pages of the system would only be promised.
+        PieceMemory { bytes: vec![1; capacity_of(piece_bytes)], ..PieceMemory::default() }
+    }
+
+    /// Empties it for records that begin at `position` of the stream, whose checksum is worked out
+    /// where `is_summed`; it is full behind `piece_bytes`.
+    pub(super) fn begin(&mut self, position: u64, piece_bytes: usize, is_summed: bool) {
+        self.bytes.clear();
+        self.is_large = piece_bytes >= TAKEN_BYTES_MIN;
+        if self.is_large {
+            let place = self.bytes.as_ptr().addr();
+            let before = (position as usize).wrapping_sub(place) % SECTOR_BYTES;
+            self.bytes.resize(before, 0);
+        }
+        (self.begin, self.summed, self.checksum) = (self.bytes.len(), self.bytes.len(), 0);
+        self.sum_at = usize::MAX;
+        if is_summed {
+            self.sum_all();
+        }
+    }
+
+    /// Has the checksum worked out from now on, of what is there as well, where that is of use.
+    pub(super) fn sum_all(&mut self) {
+        if self.is_large {
+            self.sum_at = self.summed + SUMMED_BYTES;
+        }
+    }
+
+    /// Appends `record`, behind those up to `before`; returns its LSN.
+    #[inline]
+    pub(super) fn append(&mut self, record: &Record<'_>, before: Lsn) -> Lsn {
+        let lsn = record.encode(before, &mut self.bytes);
+        if self.bytes.len() >= self.sum_at {
+            self.sum();
+        }
+        lsn
+    }
+
+    /// Returns the records.
+    #[inline]
+    pub(super) fn records(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+
+    /// Returns how many bytes they have.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.begin
+    }
+
+    /// Returns the memory that it takes.
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Returns where the next record will be: only ever an address.
+    #[inline]
+    pub(super) fn next_place(&mut self) -> *mut u8 {
+        self.bytes.as_mut_ptr().wrapping_add(self.bytes.len())
+    }
+
+    /// Returns the CRC32C of the records in `range`, if it is known: of all of them, once the piece
+    /// has been [finished](PieceMemory::finish).
+    pub(super) fn checksum_of(&self, range: &Range<usize>) -> Option<u32> {
+        (*range == (0..self.len()) && self.summed == self.bytes.len()).then_some(self.checksum)
+    }
+
+    /// Adds what is left to the checksum. Nothing is appended any more.
+    pub(super) fn finish(&mut self) {
+        if self.sum_at < usize::MAX {
+            self.sum();
+        }
+    }
+
+    #[inline(never)]
+    fn sum(&mut self) {
+        let rest = &self.bytes[self.summed..];
+        if rest.len() > SUMMED_BYTES_MAX {
+            // One record as long as that is not in the cache any more, and others wait meanwhile.
+            self.sum_at = usize::MAX;
+            return;
+        }
+        self.checksum = crc32c::append(self.checksum, rest);
+        self.summed = self.bytes.len();
+        self.sum_at = self.summed + SUMMED_BYTES;
+    }
+
+    /// Gives the memory back that an unusually large record has taken, beyond what a piece of
+    /// `piece_bytes` has.
+    pub(super) fn shrink(&mut self, piece_bytes: usize) {
+        self.bytes.clear();
+        self.begin = 0;
+        self.bytes.shrink_to(capacity_of(piece_bytes));
+    }
+}
+
+/// Returns the memory of a piece of `piece_bytes`.
+fn capacity_of(piece_bytes: usize) -> usize {
+    let before = if piece_bytes >= TAKEN_BYTES_MIN { SECTOR_BYTES } else { 0 };
+    before + piece_bytes + RECORD_BYTES_USUAL.min(piece_bytes)
+}
