@@ -21,6 +21,7 @@ use base::Lsn;
 
 use crate::admission::{Admission, WriteRefusal};
 use crate::record::{EffectSink, Record, records};
+pub use piece::BLOCK_BYTES;
 use piece::PieceMemory;
 
 /// The least that a backlog may be told to keep, in bytes.
@@ -198,7 +199,11 @@ impl Backlog {
         let (id, position) = (kept.next_id, kept.end);
         kept.next_id += 1;
         kept.required.push(RequiredConsumer { id, position, lag_bytes_max });
-        kept.newest.sum_all();
+        if kept.newest.len() == 0 {
+            // Else this consumer begins in the middle of the piece, and never takes all of it.
+            let piece_bytes = kept.piece_bytes;
+            kept.newest.begin(position, piece_bytes, true);
+        }
         self.settle_admission(&mut kept);
         drop(kept);
         Consumer { backlog: Arc::clone(self), position: Lsn(position), required: Some(id) }
@@ -383,6 +388,9 @@ impl Consumer {
             let count = whole_records(rest, bytes_max);
             records.copied.extend_from_slice(&rest[..count]);
             self.position.0 += count as u64;
+            if self.required.is_some() && count > 0 {
+                kept.newest.give_checksum_up();
+            }
         }
         Ok(())
     }
@@ -680,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn full_pieces_have_their_checksum_and_lie_in_sectors_as_in_the_stream() {
+    fn full_pieces_have_their_checksum_and_lie_in_blocks_as_in_the_stream() {
         let (backlog, _) = backlog(1 << 20);
         let value = |number: usize| vec![number as u8; 1 + number * 37 % 900];
         for number in 0..300 {
@@ -702,7 +710,7 @@ mod tests {
                 match checksum {
                     Some(checksum) => {
                         assert_eq!(checksum, base::crc32c::of(piece));
-                        assert_eq!(piece.as_ptr().addr() % 512, position % 512);
+                        assert_eq!(piece.as_ptr().addr() % 4096, position % 4096);
                         known += 1;
                     }
                     None => unknown.push(piece.len()),
@@ -714,6 +722,27 @@ mod tests {
         assert!(known > 8, "{known} checksums are known");
         // What was there before the log is a part of a piece; one has a record that is too long.
         assert!(matches!(unknown[..], [_, long] if long > 700_000), "{unknown:?}");
+        // A later piece is not taken in part, and one of which a part is taken has no checksum.
+        for number in 0..4_000 {
+            append(&backlog, &value(number));
+        }
+        log.share(700_000, &mut shared).unwrap();
+        let lengths: Vec<usize> = shared.pieces().map(|(piece, _)| piece.len()).collect();
+        assert!(matches!(lengths[..], [_, second] if second > 250_000), "{lengths:?}");
+        while log.position() < backlog.latest() {
+            log.be_done(&mut shared);
+            log.share(usize::MAX, &mut shared).unwrap();
+        }
+        log.be_done(&mut shared);
+        let kept = backlog.lock();
+        assert!(kept.newest.len() > 0 && !kept.newest.is_summed());
+        drop(kept);
+        for number in 0..2_000 {
+            append(&backlog, &value(number));
+        }
+        log.share(usize::MAX, &mut shared).unwrap();
+        let are_known: Vec<bool> = shared.pieces().map(|(_, sum)| sum.is_some()).collect();
+        assert!(matches!(are_known[..], [false, true, ..]), "{are_known:?}");
         drop(log);
         for number in 0..3_000 {
             append(&backlog, &value(number));

@@ -24,7 +24,9 @@ mod recording;
 mod replication;
 
 pub use admission::{Admission, WriteRefusal};
-pub use backlog::{BACKLOG_BYTES_MIN, Backlog, BacklogExtent, Consumer, Lost, SharedRecords};
+pub use backlog::{
+    BACKLOG_BYTES_MIN, BLOCK_BYTES, Backlog, BacklogExtent, Consumer, Lost, SharedRecords,
+};
 pub use change::{Cause, Change};
 pub use effect::{Arguments, Effect, Expiry, LastUse, StoredForm};
 pub use events::{EventClass, KeyspaceEvent, NO_EVENT, keyspace_events};

@@ -12,7 +12,7 @@ use effects::{Change, EffectSink, Record, RecordBuilder};
 use crate::ready::{ReadyKey, ReadyKeys};
 
 /// What a record of a small value takes about, in bytes.
-const RECORD_BYTES_USUAL: usize = 128;
+const RECORD_BYTES_USUAL: usize = 192;
 
 /// The part of a guard that knows which effects belong together; small, because every lock makes
 /// one.
@@ -119,10 +119,7 @@ impl Recorder {
         if !self.is_atomic {
             self.last_lsn = sink.append(&Record::one(time, change));
             // Its lines are cold: the next write would wait for them while it holds its shard.
-            prefetch_to_write(
-                sink.next_place().wrapping_add(RECORD_BYTES_USUAL),
-                RECORD_BYTES_USUAL,
-            );
+            prefetch_to_write(sink.next_place(), RECORD_BYTES_USUAL);
             return Some(self.last_lsn);
         }
         self.atomic.get_or_insert_default().add(time, change);

@@ -12,6 +12,8 @@ use crate::log_folder::{OpenLog, SyncPolicy};
 
 /// The most bytes of records in one frame, but for a record that is longer.
 const FRAME_BYTES_MAX: usize = wal::BUFFERED_PAYLOAD_BYTES_MAX;
+/// The disk takes a piece of the backlog from where it lies.
+const _: () = assert!(effects::BLOCK_BYTES == wal::BLOCK_BYTES);
 /// How often the log is made durable under [`SyncPolicy::EverySecond`].
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -6,10 +6,9 @@
 //! last block of a frame is written as zeroes, and the whole block once more with the next frame,
 //! its first bytes as they are. The cache would do the same.
 //!
-//! Where the disk takes single sectors, a piece whose checksum is known is not even read: the disk
-//! takes its sectors from where they are, if they have the same places in the file. What is left is
-//! in the buffer, in the order of the frame: its header, the sectors that two pieces share, and its
-//! last block.
+//! A piece of a frame whose checksum is known is not even read: the disk takes its blocks from
+//! where they are, if they have the same places in the file. What is left is in the buffer, in the
+//! order of the frame: its header, the blocks that two pieces share, and its last block.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -17,8 +16,8 @@ use std::ops::Range;
 use base::crc32c;
 use sys::wide_buffer::WideBuffer;
 
-use crate::frame::{ALIGNMENT, FrameHeader, HEADER_BYTES, Piece};
-use crate::storage::{LogFile, SECTOR_BYTES, read_full, write_blocks};
+use crate::frame::{ALIGNMENT, FrameHeader, HEADER_BYTES, LEAD_BYTE, Piece};
+use crate::storage::{LogFile, read_full, write_blocks};
 
 /// Blocks are of this: a multiple of what disks ask for.
 pub const BLOCK_BYTES: usize = 4096;
@@ -32,12 +31,10 @@ const _: () = assert!(BUFFER_BYTES_MAX.is_power_of_two() && BUFFER_BYTES_MIN.is_
 
 /// How long the payload of a frame may be that has room, with a header and what fills it up.
 pub const BUFFERED_PAYLOAD_BYTES_MAX: usize =
-    BUFFER_BYTES_MAX - BLOCK_BYTES - HEADER_BYTES - SECTOR - ALIGNMENT as usize;
+    BUFFER_BYTES_MAX - 2 * BLOCK_BYTES - HEADER_BYTES - ALIGNMENT as usize;
 
-const SECTOR: usize = SECTOR_BYTES as usize;
-/// A part is copied before the checksum of the copy is worked out: copying reads in the order of
-/// addresses, for which a processor fetches ahead, and the checksum reads at three places in turn,
-/// 8 KiB each where there is as much.
+/// So much is copied before the checksum of the copy is worked out: what is copied comes from
+/// another processor's cache, in the order of addresses, for which this one fetches ahead.
 const STEP_BYTES: usize = 24 * 1024;
 
 /// Blocks of a file that are to be written, and the first bytes of the next one.
@@ -62,9 +59,8 @@ impl BlockBuffer {
     }
 
     /// Writes the frame of `header` and `pieces` to `file` from byte `position` on; returns the
-    /// chain behind it. Lengths and checksums are worked out. `gives` says that the file takes
-    /// sectors from where they are. Whatever comes of it, the bytes before `position` are as they
-    /// were.
+    /// chain behind it. Lengths and checksums are worked out. Whatever comes of it, the bytes
+    /// before `position` are as they were.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] where the file cannot be written so, or there is no memory
@@ -78,30 +74,36 @@ impl BlockBuffer {
         position: u64,
         mut header: FrameHeader,
         pieces: impl Iterator<Item = Piece<'a>> + Clone,
-        gives: bool,
     ) -> io::Result<u32> {
         self.go_to(file, position)?;
         header.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
-        let (start, begin) = (self.start, self.kept);
+        let (start, header_at) = (self.start, self.kept);
         let frame_bytes = header.frame_bytes().expect("there is room for it");
-        let end = begin + frame_bytes as usize;
-        let (last, kept) = (end - end % BLOCK_BYTES, end % BLOCK_BYTES);
-        let payload_at = begin + header.payload_at();
-        let memory = self.memory(copied_bytes_max(payload_at, end, gives, pieces.clone()))?;
-        memory[begin + HEADER_BYTES..payload_at].fill(0);
-        let (filled, at) = (payload_at, payload_at);
-        let mut blocks = Blocks { memory, filled, at, last, copied: 0, gives, parts: Vec::new() };
+        let end = header_at + frame_bytes as usize;
+        let kept = end % BLOCK_BYTES;
+        let payload_at = header_at + header.payload_at();
+        let needed = copied_bytes_max(payload_at, end, pieces.clone());
+        let memory = &mut self.memory(needed)?[..needed];
+        memory[header_at + HEADER_BYTES..payload_at].fill(LEAD_BYTE);
+        let mut blocks = Blocks {
+            memory,
+            filled: payload_at,
+            at: payload_at,
+            last_block: end - kept,
+            copied: 0,
+            parts: Vec::new(),
+        };
         header.chain = header.chain_before_payload();
         for piece in pieces {
             header.chain = blocks.put(piece, header.chain);
         }
         let filled = blocks.end(end);
         let Blocks { memory, parts, .. } = blocks;
-        memory[begin..begin + HEADER_BYTES].copy_from_slice(&header.encode());
+        memory[header_at..header_at + HEADER_BYTES].copy_from_slice(&header.encode());
         let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part.of(memory))).collect();
         let written = write_blocks(file, start, &mut slices);
         memory.copy_within(filled - kept..filled, 0);
-        (self.start, self.kept) = (start + last as u64, kept);
+        (self.start, self.kept) = (start + (end - kept) as u64, kept);
         if written.is_err() {
             self.forget();
         }
@@ -145,20 +147,18 @@ impl BlockBuffer {
 /// A frame that is put together, in parts. Places in the file are counted from its first block.
 struct Blocks<'a, 'm> {
     memory: &'m mut [u8],
-    /// Up to where there is something in it. That is at the same place in a sector as `at`.
+    /// Up to where there is something in it. That is at the same place in a block as `at`.
     filled: usize,
     /// Where the next byte belongs in the file.
     at: usize,
     /// Where the last block of the frame begins, all of which is to be in the memory.
-    last: usize,
+    last_block: usize,
     /// How much of the memory is in `parts`.
     copied: usize,
-    /// Whether sectors may be given to the disk from where they are.
-    gives: bool,
     parts: Vec<Part<'a>>,
 }
 
-/// Sectors of a frame.
+/// Blocks of a frame.
 enum Part<'a> {
     /// In the memory.
     Copied(Range<usize>),
@@ -178,20 +178,20 @@ impl Part<'_> {
 impl<'a> Blocks<'a, '_> {
     /// Adds `piece` to a frame whose checksum has come to `chain`; returns what it comes to.
     fn put(&mut self, piece: Piece<'a>, mut chain: u32) -> u32 {
-        let is_given = self.gives && is_in_phase(&piece, self.at);
+        let is_given = is_in_phase(&piece, self.at);
         let mut rest = piece.bytes;
         while !rest.is_empty() {
-            let sectors = if is_given { self.sectors_of(rest.len()) } else { 0 };
-            if sectors > 0 {
-                let (given, behind) = rest.split_at(sectors);
+            let blocks = if is_given { self.blocks_of(rest.len()) } else { 0 };
+            if blocks > 0 {
+                let (given, behind) = rest.split_at(blocks);
                 self.note_copied();
                 self.parts.push(Part::Given(given));
-                self.at += sectors;
+                self.at += blocks;
                 rest = behind;
                 continue;
             }
-            // Up to the next sector, from which on the disk takes what there is.
-            let step = if is_given { SECTOR - self.at % SECTOR } else { STEP_BYTES };
+            // Up to the next block, from which on the disk takes what there is.
+            let step = if is_given { BLOCK_BYTES - self.at % BLOCK_BYTES } else { STEP_BYTES };
             let (some, behind) = rest.split_at(step.min(rest.len()));
             let place = &mut self.memory[self.filled..][..some.len()];
             place.copy_from_slice(some);
@@ -205,10 +205,10 @@ impl<'a> Blocks<'a, '_> {
         piece.checksum.map_or(chain, |checksum| crc32c::combine(chain, checksum, piece.bytes.len()))
     }
 
-    /// Returns how many of the next `bytes` are whole sectors before the last block, from here on.
-    fn sectors_of(&self, bytes: usize) -> usize {
-        match self.at.is_multiple_of(SECTOR) {
-            true => bytes.min(self.last.saturating_sub(self.at)) / SECTOR * SECTOR,
+    /// Returns how many of the next `bytes` are whole blocks before the last one, from here on.
+    fn blocks_of(&self, bytes: usize) -> usize {
+        match self.at.is_multiple_of(BLOCK_BYTES) {
+            true => bytes.min(self.last_block.saturating_sub(self.at)) / BLOCK_BYTES * BLOCK_BYTES,
             false => 0,
         }
     }
@@ -233,43 +233,37 @@ impl<'a> Blocks<'a, '_> {
     }
 }
 
-/// Returns whether the disk can take the sectors of `piece` from where they are if its first byte
-/// is `at` some byte of the file.
+/// Returns whether the disk can take the blocks of `piece` from where they are if its first byte is
+/// `at` some byte of the file.
 fn is_in_phase(piece: &Piece<'_>, at: usize) -> bool {
-    piece.checksum.is_some() && piece.bytes.as_ptr().addr() % SECTOR == at % SECTOR
+    piece.checksum.is_some() && piece.bytes.as_ptr().addr() % BLOCK_BYTES == at % BLOCK_BYTES
 }
 
-/// Returns how many zeroes come before a payload of `pieces`, which would be at byte `at` of a file
+/// Returns how many bytes come before a payload of `pieces`, which would be at byte `at` of a file
 /// without them, so that the disk can take the first piece from where it is that it may; 0 where
 /// there is none.
 pub fn lead_bytes<'a>(at: u64, pieces: impl Iterator<Item = Piece<'a>>) -> u16 {
-    let mut at = (at % SECTOR_BYTES) as usize;
+    let mut at = (at % BLOCK_BYTES as u64) as usize;
     for piece in pieces {
         if piece.checksum.is_some() {
-            let lead = piece.bytes.as_ptr().addr().wrapping_sub(at) % SECTOR;
-            return lead as u16;
+            return (piece.bytes.as_ptr().addr().wrapping_sub(at) % BLOCK_BYTES) as u16;
         }
-        at = (at + piece.bytes.len()) % SECTOR;
+        at = (at + piece.bytes.len()) % BLOCK_BYTES;
     }
     0
 }
 
 /// Returns how much memory a frame takes at most that ends at byte `end` and whose payload, of
 /// `pieces`, begins `at` some byte of its first block.
-fn copied_bytes_max<'a>(
-    at: usize,
-    end: usize,
-    gives: bool,
-    pieces: impl Iterator<Item = Piece<'a>>,
-) -> usize {
+fn copied_bytes_max<'a>(at: usize, end: usize, pieces: impl Iterator<Item = Piece<'a>>) -> usize {
     let all = end.next_multiple_of(BLOCK_BYTES);
     let (mut at, mut bytes) = (at, at);
     for piece in pieces {
-        let is_given = gives && is_in_phase(&piece, at);
-        // A part of a sector at each end.
-        bytes += if is_given { piece.bytes.len().min(2 * SECTOR) } else { piece.bytes.len() };
+        // A part of a block at each end.
+        let most = if is_in_phase(&piece, at) { 2 * BLOCK_BYTES } else { usize::MAX };
+        bytes += piece.bytes.len().min(most);
         at += piece.bytes.len();
     }
-    // The last block, and zeroes that fill a sector.
-    all.min(bytes.next_multiple_of(BLOCK_BYTES) + 2 * BLOCK_BYTES)
+    // Zeroes come behind it.
+    all.min((bytes + ALIGNMENT as usize).next_multiple_of(BLOCK_BYTES))
 }

@@ -7,11 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use sys::background_read::BackgroundRead;
 
-use crate::storage::{Lock, LogFile, SECTOR_BYTES, Storage};
+use crate::storage::{Lock, LogFile, Storage};
 
 /// The file that is locked while a process uses the folder.
 const LOCK_NAME: &str = "lock";
@@ -171,15 +171,6 @@ impl LogFile for DiskFile {
         written.map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::INVAL | Errno::OPNOTSUPP) => io::ErrorKind::Unsupported.into(),
             _ => error,
-        })
-    }
-
-    fn takes_sectors(&self) -> bool {
-        let found = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-        // None is said, or 0, by a system or file system that does not know.
-        found.is_ok_and(|found| {
-            let alignments = [found.stx_dio_mem_align, found.stx_dio_offset_align];
-            alignments.iter().all(|it| (1..=SECTOR_BYTES).contains(&u64::from(*it)))
         })
     }
 

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //!  0  4  magic: "FBWL"
-//!  4  1  version of this format: 2; 1 is read as well, whose frames have no zeroes before the
-//!        payload
+//!  4  1  version of this format: 2 where something comes before the payload, else 1
 //!  5  1  flags: 1 head of a segment, 2 the log begins here from nothing, 4 closed in order
-//!  6  2  how many zeroes come before the payload: less than 512
+//!  6  2  how many bytes come before the payload: less than 4096
 //!  8  8  length of the payload in bytes
 //! 16  8  LSN: the position in the stream before the payload
 //! 24  8  term of the primary that wrote it
@@ -14,18 +13,19 @@
 //! 44  4  checksum: CRC32C of bytes 0 to 43 and the payload, behind the chain so far
 //! 48  4  salt: random, the same in all frames of a segment, so that no client can write a frame
 //! 52  4  CRC32C of bytes 0 to 51
-//! 56     zeroes as said above, payload, then zeroes up to a multiple of 8
+//! 56     bytes of ones as said above, payload, then zeroes up to a multiple of 8
 //! ```
 //!
-//! Zeroes come before a payload that the disk takes from where it lies: it takes whole sectors, so
-//! that each byte has to have the same place in a sector of the file as in a sector of memory.
+//! Something comes before a payload that the disk takes from where it lies: it takes whole blocks,
+//! so that each byte has to have the same place in a block of the file as in a page of memory. It
+//! is no zeroes, as a sector of zeroes is taken for one that was not written.
 //!
 //! A frame begins at a multiple of 8 in its file. It can be checked by itself, because it names the
 //! checksum that it goes on from; that this is the one of the frame before is checked in order.
 
 use base::crc32c;
 
-use crate::storage::SECTOR_BYTES;
+use crate::block_buffer::BLOCK_BYTES;
 
 /// Bytes of a frame before its payload.
 pub const HEADER_BYTES: usize = 56;
@@ -33,9 +33,12 @@ pub const HEADER_BYTES: usize = 56;
 pub const ALIGNMENT: u64 = 8;
 
 const MAGIC: [u8; 4] = *b"FBWL";
-const VERSION: u8 = 2;
-/// The version without zeroes before the payload.
-const VERSION_WITHOUT_LEAD: u8 = 1;
+/// The version of a frame whose payload follows its header.
+const VERSION: u8 = 1;
+/// That of one with something between them.
+const VERSION_WITH_LEAD: u8 = 2;
+/// What comes before a payload.
+pub const LEAD_BYTE: u8 = 0xff;
 /// The bytes of the header that the payload's checksum has in it.
 const CHAINED_BYTES: usize = 44;
 /// The bytes of the header that its own checksum has in it.
@@ -52,7 +55,7 @@ pub const CLOSED: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     pub flags: u8,
-    /// How many zeroes come before the payload.
+    /// How many bytes come before the payload.
     pub lead_bytes: u16,
     pub payload_bytes: u64,
     /// The position before the payload.
@@ -68,7 +71,7 @@ pub struct FrameHeader {
     pub salt: u32,
 }
 
-/// Returns the bytes that a frame of a payload of `payload_bytes` takes.
+/// Returns the bytes that a frame of a payload of `payload_bytes` takes that follows its header.
 pub fn frame_bytes(payload_bytes: usize) -> u64 {
     (HEADER_BYTES + payload_bytes).next_multiple_of(ALIGNMENT as usize) as u64
 }
@@ -116,7 +119,7 @@ impl FrameHeader {
     pub fn put(mut self, payload: &[u8], out: &mut Vec<u8>) -> u32 {
         self.complete([Piece::from(payload)].into_iter());
         out.extend_from_slice(&self.encode());
-        out.resize(out.len() + usize::from(self.lead_bytes), 0);
+        out.resize(out.len() + usize::from(self.lead_bytes), LEAD_BYTE);
         out.extend_from_slice(payload);
         out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
         self.chain
@@ -138,7 +141,8 @@ impl FrameHeader {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
-        (bytes[4], bytes[5]) = (VERSION, self.flags);
+        let version = if self.lead_bytes > 0 { VERSION_WITH_LEAD } else { VERSION };
+        (bytes[4], bytes[5]) = (version, self.flags);
         bytes[6..8].copy_from_slice(&self.lead_bytes.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.lsn.to_le_bytes());
@@ -169,7 +173,7 @@ impl FrameHeader {
         if bytes[..4] != MAGIC || word(CHECKED_BYTES) != crc32c::of(&bytes[..CHECKED_BYTES]) {
             return Err(HeaderError::Malformed);
         }
-        if !(VERSION_WITHOUT_LEAD..=VERSION).contains(&bytes[4]) {
+        if !matches!(bytes[4], VERSION | VERSION_WITH_LEAD) {
             return Err(HeaderError::Version(bytes[4]));
         }
         let header = FrameHeader {
@@ -186,11 +190,15 @@ impl FrameHeader {
         let is_known = matches!(header.flags, 0 | HEAD | CLOSED) || header.flags == HEAD | BEGINS;
         let is_empty = header.payload_bytes == 0;
         let is_led = header.lead_bytes > 0;
-        let may_be_led =
-            bytes[4] == VERSION && !is_empty && u64::from(header.lead_bytes) < SECTOR_BYTES;
+        let may_be_led = !is_empty && usize::from(header.lead_bytes) < BLOCK_BYTES;
         let is_in_order =
             header.durable <= header.lsn && header.lsn.checked_add(header.payload_bytes).is_some();
-        if !is_known || (header.flags != 0) != is_empty || (is_led && !may_be_led) || !is_in_order {
+        if !is_known
+            || (header.flags != 0) != is_empty
+            || is_led != (bytes[4] == VERSION_WITH_LEAD)
+            || (is_led && !may_be_led)
+            || !is_in_order
+        {
             return Err(HeaderError::Malformed);
         }
         Ok(header)
@@ -207,11 +215,13 @@ impl FrameHeader {
         HEADER_BYTES + usize::from(self.lead_bytes)
     }
 
-    /// Returns whether `header` and `rest`, which follows it, are this frame: zeroes and payload.
+    /// Returns whether `header` and `rest`, which follows it, are this frame: its payload, and what
+    /// is before and behind that.
     pub fn is_of(&self, header: &[u8], rest: &[u8]) -> bool {
         let (lead, rest) = rest.split_at(usize::from(self.lead_bytes));
         let (payload, padding) = rest.split_at(self.payload_bytes as usize);
-        lead.iter().chain(padding).all(|&byte| byte == 0)
+        lead.iter().all(|&byte| byte == LEAD_BYTE)
+            && padding.iter().all(|&byte| byte == 0)
             && crc32c::append(crc32c::append(self.previous, &header[..CHAINED_BYTES]), payload)
                 == self.chain
     }
@@ -242,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for (length, lead_bytes) in [(1, 0), (7, 511), (8, 1), (9, 256), (500, 8)] {
+        for (length, lead_bytes) in [(1, 0), (7, 4095), (8, 1), (9, 256), (500, 8)] {
             let (payload, mut bytes) = (vec![0xa5; length], Vec::new());
             let chain = FrameHeader { lead_bytes, ..header() }.put(&payload, &mut bytes);
             assert_eq!(bytes.len() % 8, 0);
@@ -268,39 +278,37 @@ mod tests {
         }
     }
 
-    /// As the version before wrote them, which knew of no zeroes before a payload.
     #[test]
-    fn frames_of_the_first_version_are_read() {
-        let of_version = |version: u8, lead: u8| {
-            let mut bytes = header().encode();
-            (bytes[4], bytes[6]) = (version, lead);
-            bytes[8] = 7;
-            let chain = crc32c::append(crc32c::append(7, &bytes[..CHAINED_BYTES]), b"payload");
-            bytes[44..48].copy_from_slice(&chain.to_le_bytes());
-            let checksum = crc32c::of(&bytes[..CHECKED_BYTES]);
-            bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
-            FrameHeader::read(&bytes).map(|header| header.is_of(&bytes, b"payload\0"))
-        };
-        assert_eq!(of_version(1, 0), Ok(true));
-        assert_eq!(of_version(2, 0), Ok(true));
-        assert_eq!(of_version(1, 1), Err(HeaderError::Malformed));
-        assert_eq!(of_version(0, 0), Err(HeaderError::Version(0)));
-        assert_eq!(of_version(3, 0), Err(HeaderError::Version(3)));
-    }
-
-    #[test]
-    fn zeroes_before_a_payload_are_less_than_a_sector_and_before_none_none() {
+    fn what_comes_before_a_payload_is_less_than_a_block_and_before_none_nothing() {
         let read = |lead_bytes: u16, payload: &[u8]| {
             let mut bytes = Vec::new();
             FrameHeader { lead_bytes, ..header() }.put(payload, &mut bytes);
             FrameHeader::read(bytes.first_chunk().unwrap()).map(|header| header.lead_bytes)
         };
-        assert_eq!(read(511, b"x"), Ok(511));
-        assert_eq!(read(512, b"x"), Err(HeaderError::Malformed));
+        assert_eq!(read(4095, b"x"), Ok(4095));
+        assert_eq!(read(4096, b"x"), Err(HeaderError::Malformed));
         let mut bytes = Vec::new();
         let head = FrameHeader { flags: HEAD, lead_bytes: 1, ..header() };
         head.put(b"", &mut bytes);
         assert_eq!(FrameHeader::read(bytes.first_chunk().unwrap()), Err(HeaderError::Malformed));
+    }
+
+    /// A program from before there was anything before a payload reads all others.
+    #[test]
+    fn a_frame_has_the_second_version_where_something_comes_before_its_payload() {
+        let version = |lead_bytes: u16, version: Option<u8>| {
+            let mut bytes = FrameHeader { lead_bytes, payload_bytes: 7, ..header() }.encode();
+            bytes[4] = version.unwrap_or(bytes[4]);
+            let checksum = crc32c::of(&bytes[..CHECKED_BYTES]);
+            bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+            FrameHeader::read(&bytes).map(|_| bytes[4])
+        };
+        assert_eq!(version(0, None), Ok(1));
+        assert_eq!(version(9, None), Ok(2));
+        assert_eq!(version(9, Some(1)), Err(HeaderError::Malformed));
+        assert_eq!(version(0, Some(2)), Err(HeaderError::Malformed));
+        assert_eq!(version(0, Some(0)), Err(HeaderError::Version(0)));
+        assert_eq!(version(0, Some(3)), Err(HeaderError::Version(3)));
     }
 
     #[test]

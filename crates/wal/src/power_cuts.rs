@@ -48,7 +48,7 @@ impl History {
                 let bytes_min = [None, Some(0), Some(400)][random.below(3) as usize];
                 writer.set_past_cache_bytes_min(bytes_min);
             }
-            let payload = payload(random);
+            let payload = payload(random, passes_cache);
             let pieces = Pieces::draw(&payload, random);
             let pieces = || pieces.iter();
             let mut appended = writer.append_pieces(pieces());
@@ -114,9 +114,9 @@ impl Pieces {
         // All are known, none, or some.
         let knows = random.below(3);
         let chunk_bytes = 1 + random.below(payload.len() as u64) as usize;
-        // One of them lies elsewhere now and then, so that not all go on in the same sector.
+        // One of them lies elsewhere now and then, so that not all go on in the same block.
         let odd = random.below(6) as usize;
-        let (mut memory, mut places) = (vec![0; random.below(512) as usize], Vec::new());
+        let (mut memory, mut places) = (vec![0; random.below(4096) as usize], Vec::new());
         for (number, chunk) in payload.chunks(chunk_bytes).enumerate() {
             memory.extend_from_slice(&[0; 7][..if number == odd { 7 } else { 0 }]);
             let is_known = knows == 0 || knows == 1 && random.below(2) == 0;
@@ -144,7 +144,7 @@ fn faults(random: &mut Prng) -> Faults {
         1 => faults.syncs_left = Some(random.below(4)),
         2 => faults.capacity = Some(4096 + random.below(8192)),
         3 => faults.lacks_block_writes = true,
-        4 if random.below(2) == 0 => faults.lacks_sectors = true,
+        4 if random.below(2) == 0 => faults.block_writes_left = Some(random.below(3)),
         4 => {
             faults.writes_until_full = Some(random.below(3));
             faults.write_bytes_max = Some(700);
@@ -162,8 +162,13 @@ fn preparation(random: &mut Prng) -> Preparation {
 }
 
 /// Bytes of which some sectors are all zeroes.
-fn payload(random: &mut Prng) -> Vec<u8> {
-    let length = 1 + if random.below(10) == 0 { random.below(6000) } else { random.below(300) };
+fn payload(random: &mut Prng, passes_cache: bool) -> Vec<u8> {
+    let length = 1 + match random.below(20) {
+        // So long that the disk may take blocks of it from where they are.
+        0..4 if passes_cache => random.below(15_000),
+        0..2 => random.below(6000),
+        _ => random.below(300),
+    };
     let byte = random.below(4) as u8;
     (0..length).map(|_| byte.wrapping_mul(random.below(256) as u8)).collect()
 }

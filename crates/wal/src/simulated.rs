@@ -9,9 +9,10 @@ use base::prng::Prng;
 use rustix::io::Errno;
 
 use crate::block_buffer::BLOCK_BYTES;
-use crate::storage::{self, Lock, LogFile, Storage};
+use crate::storage::{Lock, LogFile, Storage};
 
-const SECTOR_BYTES: usize = storage::SECTOR_BYTES as usize;
+/// What the disk writes whole or not at all, in bytes.
+const SECTOR_BYTES: usize = 512;
 
 /// A disk with one folder. Clones are the same disk.
 #[derive(Clone, Default)]
@@ -35,8 +36,8 @@ pub struct Faults {
     pub write_bytes_max: Option<usize>,
     /// No file takes writes past a cache.
     pub lacks_block_writes: bool,
-    /// Such writes are of whole blocks.
-    pub lacks_sectors: bool,
+    /// So many of those are taken, and none behind them.
+    pub block_writes_left: Option<u64>,
     /// No file can be made or opened, and the folder not be read: the process has as many
     /// descriptors as it may have.
     pub lacks_descriptors: bool,
@@ -411,6 +412,7 @@ impl LogFile for SimulatedFile {
     fn write_blocks_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let places = pieces.iter().flat_map(|piece| [piece.len(), piece.as_ptr().addr()]);
         let mut places = places.chain([offset as usize]);
+        assert!(places.all(|it| it.is_multiple_of(BLOCK_BYTES)), "whole blocks are written");
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
         self.with(|state, id| {
             state.counts.block_writes += 1;
@@ -418,14 +420,11 @@ impl LogFile for SimulatedFile {
             if state.faults.lacks_block_writes {
                 return Err(io::ErrorKind::Unsupported.into());
             }
-            let unit = if state.faults.lacks_sectors { BLOCK_BYTES } else { SECTOR_BYTES };
-            assert!(places.all(|it| it.is_multiple_of(unit)), "whole units are written");
-            state.write(id, offset as usize, &bytes, unit)
+            if let Some(left) = &mut state.faults.block_writes_left {
+                *left = left.checked_sub(1).ok_or(io::ErrorKind::Unsupported)?;
+            }
+            state.write(id, offset as usize, &bytes, BLOCK_BYTES)
         })
-    }
-
-    fn takes_sectors(&self) -> bool {
-        !self.disk.lock_state().faults.lacks_sectors
     }
 
     fn wake_disk(&self) -> io::Result<()> {

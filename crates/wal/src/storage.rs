@@ -2,8 +2,6 @@
 
 use std::io::{self, IoSlice};
 
-/// What a disk writes whole or not at all, in bytes.
-pub(crate) const SECTOR_BYTES: u64 = 512;
 /// How many pieces are written in one step at most (IOV_MAX of Linux).
 const PIECES_MAX: usize = 1024;
 
@@ -86,18 +84,14 @@ pub trait LogFile: Send {
     /// When the disk fails or is full.
     fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// As [`LogFile::write_pieces_at`], which the system keeps no copy of: the disk takes it from
-    /// where it is. Durable as after any write, by a sync. All pieces together are whole blocks of
-    /// [`BLOCK_BYTES`](crate::BLOCK_BYTES), and so are their places in file and memory; or whole
-    /// sectors of 512 bytes, where the file [takes those](LogFile::takes_sectors).
+    /// As [`LogFile::write_pieces_at`], which the system keeps no copy of: the disk takes each
+    /// piece from where it is. Each is whole blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES), in the
+    /// file as in memory. Durable as after any write, by a sync.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] where the file system has no such writes, or asks for more of
     /// them; else when the disk fails or is full.
     fn write_blocks_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
-
-    /// Returns whether the disk takes single sectors by [`LogFile::write_blocks_at`].
-    fn takes_sectors(&self) -> bool;
 
     /// Has the disk awake where a write of blocks follows within some 100 us. Asks it for something
     /// whose end is not waited for, where the system does not have everybody wait. Nothing is to be

@@ -11,8 +11,10 @@
 use std::io;
 
 use crate::frame::{ALIGNMENT, FrameHeader, HEADER_BYTES, HeaderError};
-use crate::storage::{LogFile, SECTOR_BYTES, read_full};
+use crate::storage::{LogFile, read_full};
 
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR_BYTES: u64 = 512;
 /// The log is looked through in pieces of this.
 const PIECE_BYTES: usize = 1 << 20;
 

@@ -285,7 +285,7 @@ fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
     assert!(read(&disk).unwrap().0 == payload);
 }
 
-/// Pieces of a payload in memory, each at the same place in a sector as if they were one behind the
+/// Pieces of a payload in memory, each at the same place in a block as if they were one behind the
 /// other, with their checksums.
 struct GivenPieces {
     memory: Vec<u8>,
@@ -294,10 +294,10 @@ struct GivenPieces {
 
 impl GivenPieces {
     fn new(payload: &[u8], piece_bytes: usize) -> GivenPieces {
-        let (mut memory, mut ranges) = (Vec::with_capacity(3 * payload.len() + 1024), Vec::new());
+        let (mut memory, mut ranges) = (Vec::new(), Vec::new());
         for (number, piece) in payload.chunks(piece_bytes).enumerate() {
-            // Another sector, but the same place in it.
-            memory.resize(number * piece_bytes + (number + 1) * 512, 0xee);
+            // Another block, but the same place in it.
+            memory.resize(number * piece_bytes + (number + 1) * BLOCK_BYTES, 0xee);
             ranges.push(memory.len()..memory.len() + piece.len());
             memory.extend_from_slice(piece);
         }
@@ -312,40 +312,44 @@ impl GivenPieces {
     }
 }
 
+/// A writer that writes past the cache, in a segment of `segment_bytes` that was prepared, and what
+/// the log has.
+fn writer_past_cache(disk: &SimulatedDisk, segment_bytes: u64) -> (Writer, Vec<u8>) {
+    let mut writer = writer_of(disk, segment_bytes);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(disk, &writer, Preparation::Reserved));
+    writer.set_past_cache_bytes_min(Some(0));
+    writer.append(&[2; 5]).unwrap();
+    (writer, [vec![1; 70_000], vec![2; 5]].concat())
+}
+
+fn of_many_values(bytes: u32) -> Vec<u8> {
+    (0..bytes).map(|number| (number / 100) as u8 | 1).collect()
+}
+
 #[test]
-fn the_disk_takes_sectors_from_where_they_are() {
-    for lacks_sectors in [false, true] {
-        let disk = SimulatedDisk::new();
-        let mut writer = writer_of(&disk, 8 << 20);
-        writer.append(&[1; 70_000]).unwrap();
-        writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
-        writer.set_past_cache_bytes_min(Some(0));
-        writer.append(&[2; 5]).unwrap();
-        disk.set_faults(Faults { lacks_sectors, ..Faults::default() });
-        let mut all = [vec![1; 70_000], vec![2; 5]].concat();
-        let payload: Vec<u8> = (0..500_000_u32).map(|number| (number / 300) as u8).collect();
-        let given = GivenPieces::new(&payload, 200_001);
-        let before = disk.counts();
-        let frame_bytes = writer.append_pieces(given.iter()).unwrap();
-        all.extend_from_slice(&payload);
-        writer.append(&[3; 5]).unwrap();
-        all.extend_from_slice(&[3; 5]);
-        let counts = disk.counts();
-        assert_eq!(counts.block_writes - before.block_writes, 2);
-        // Three pieces, what is before, between and behind them, and the frame after.
-        let expected = if lacks_sectors { 2 } else { 3 + 4 + 1 };
-        assert_eq!(counts.block_pieces - before.block_pieces, expected);
-        assert_eq!(writer.memory_bytes(), if lacks_sectors { 512 << 10 } else { 64 << 10 });
-        let least = crate::frame::frame_bytes(payload.len());
-        assert!((least..least + 512).contains(&frame_bytes), "{frame_bytes} bytes");
-        writer.sync().unwrap();
-        assert!(read(&disk).unwrap().0 == all);
-    }
+fn the_disk_takes_blocks_from_where_they_are() {
+    let disk = SimulatedDisk::new();
+    let (mut writer, all) = writer_past_cache(&disk, 8 << 20);
+    let payload = of_many_values(500_000);
+    let given = GivenPieces::new(&payload, 200_001);
+    let before = disk.counts();
+    let frame_bytes = writer.append_pieces(given.iter()).unwrap();
+    writer.append(&[3; 5]).unwrap();
+    let counts = disk.counts();
+    assert_eq!(counts.block_writes - before.block_writes, 2);
+    // Three pieces, what is before, between and behind them, and the frame after.
+    assert_eq!(counts.block_pieces - before.block_pieces, 3 + 4 + 1);
+    assert_eq!(writer.memory_bytes(), 64 << 10, "it is not copied");
+    let least = crate::frame::frame_bytes(payload.len());
+    assert!((least..least + 4096).contains(&frame_bytes), "{frame_bytes} bytes");
+    writer.sync().unwrap();
+    assert!(read(&disk).unwrap().0 == [all, payload, vec![3; 5]].concat());
 }
 
 /// By all who read frames.
 #[test]
-fn zeroes_before_a_payload_are_no_part_of_it() {
+fn what_comes_before_a_payload_is_no_part_of_it() {
     let disk = SimulatedDisk::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let mut writer = writer_of(&disk, 512 << 10);
@@ -353,10 +357,10 @@ fn zeroes_before_a_payload_are_no_part_of_it() {
     writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
     writer.set_past_cache_bytes_min(Some(0));
     let begin = writer.lsn();
-    let payload: Vec<u8> = (0..450_000_u32).map(|number| (number / 300) as u8 | 1).collect();
+    let payload = of_many_values(450_000);
     let given = GivenPieces::new(&payload, 200_001);
     let frame_bytes = writer.append_pieces(given.iter()).unwrap();
-    assert!(frame_bytes > crate::frame::frame_bytes(payload.len()), "it has such zeroes");
+    assert!(frame_bytes > crate::frame::frame_bytes(payload.len()), "there is something");
     writer.sync().unwrap();
     let start = segment_start(&disk, begin, 64).unwrap();
     assert_eq!(start.first, payload[..64]);
@@ -367,37 +371,33 @@ fn zeroes_before_a_payload_are_no_part_of_it() {
     assert!(payloads(storage) == [vec![1; 70_000], payload].concat());
 }
 
-/// None is given to a disk that takes no sectors, though it should lie at the place for it.
+/// The frame just fits into the segment, without anything before its payload.
 #[test]
-fn a_disk_without_single_sectors_gets_whole_blocks() {
+fn a_frame_that_has_room_only_without_a_lead_is_copied() {
     let disk = SimulatedDisk::new();
-    let mut writer = writer_of(&disk, 8 << 20);
+    let mut writer = writer_of(&disk, 512 << 10);
     writer.append(&[1; 70_000]).unwrap();
     writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
     writer.set_past_cache_bytes_min(Some(0));
-    disk.set_faults(Faults { lacks_sectors: true, ..Faults::default() });
-    let (memory, mut all) = (vec![7; 3_000], vec![1; 70_000]);
-    for place in 0..512 {
-        let bytes = &memory[place..][..2_000];
-        let piece = Piece { bytes, checksum: Some(checksum(bytes)) };
-        writer.append_pieces([piece].into_iter()).unwrap();
-        all.extend_from_slice(bytes);
-    }
-    assert_eq!(disk.counts().block_pieces, disk.counts().block_writes);
+    let memory = of_many_values((512 << 10) + 4096);
+    // In a place that needs something before it.
+    let place = (BLOCK_BYTES - memory.as_ptr().addr() % BLOCK_BYTES) % BLOCK_BYTES;
+    let payload = &memory[place..][..(512 << 10) - 2 * HEADER_BYTES];
+    let before = disk.counts();
+    let piece = Piece { bytes: payload, checksum: Some(checksum(payload)) };
+    let frame_bytes = writer.append_pieces([piece].into_iter()).unwrap();
+    assert_eq!(frame_bytes, crate::frame::frame_bytes(payload.len()));
+    assert_eq!(disk.counts().block_pieces - before.block_pieces, 1);
     writer.sync().unwrap();
-    assert!(read(&disk).unwrap().0 == all);
+    assert!(read(&disk).unwrap().0 == [&[1; 70_000], payload].concat());
 }
 
 #[test]
-fn pieces_at_other_places_of_a_sector_are_copied() {
+fn pieces_at_other_places_of_a_block_are_copied() {
     let disk = SimulatedDisk::new();
-    let mut writer = writer_of(&disk, 8 << 20);
-    writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
-    writer.set_past_cache_bytes_min(Some(0));
-    let mut all = vec![1; 70_000];
-    let payload: Vec<u8> = (0..60_000_u32).map(|number| (number / 100) as u8).collect();
-    for (first, second) in [(0, 1), (1, 0), (511, 512), (3, 3), (0, 0)] {
+    let (mut writer, mut all) = writer_past_cache(&disk, 8 << 20);
+    let payload = of_many_values(60_000);
+    for (first, second) in [(0, 1), (1, 0), (511, 512), (4095, 4096), (3, 3), (0, 0)] {
         let parts = [&payload[..30_000], &payload[30_000..]];
         let memory = [&vec![0; first], parts[0], &vec![0; second], parts[1]].concat();
         let places = [&memory[first..][..30_000], &memory[first + 30_000 + second..]];
@@ -409,20 +409,24 @@ fn pieces_at_other_places_of_a_sector_are_copied() {
     assert!(read(&disk).unwrap().0 == all);
 }
 
-/// A disk that says that it takes sectors, and then takes none.
+/// A disk that has taken a part of a frame, and then takes no blocks any more.
 #[test]
 fn a_frame_that_is_not_taken_from_where_it_is_goes_through_the_cache() {
-    let disk = SimulatedDisk::new();
-    let mut writer = writer_of(&disk, 8 << 20);
-    writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
-    writer.set_past_cache_bytes_min(Some(0));
-    writer.append(&[2; 5]).unwrap();
-    disk.set_faults(Faults { lacks_block_writes: true, ..Faults::default() });
-    let payload: Vec<u8> = (0..300_000_u32).map(|number| (number / 100) as u8).collect();
-    writer.append_pieces(GivenPieces::new(&payload, 100_001).iter()).unwrap();
-    writer.sync().unwrap();
-    assert!(read(&disk).unwrap().0 == [vec![1; 70_000], vec![2; 5], payload].concat());
+    for block_writes_left in [0, 1, 2] {
+        let disk = SimulatedDisk::new();
+        let (mut writer, all) = writer_past_cache(&disk, 8 << 20);
+        disk.set_faults(Faults {
+            block_writes_left: Some(block_writes_left),
+            write_bytes_max: Some(40_000),
+            ..Faults::default()
+        });
+        let payload = of_many_values(300_000);
+        let given = GivenPieces::new(&payload, 100_001);
+        let frame_bytes = writer.append_pieces(given.iter()).unwrap();
+        assert!(frame_bytes > crate::frame::frame_bytes(payload.len()), "as it was begun");
+        writer.sync().unwrap();
+        assert!(read(&disk).unwrap().0 == [all, payload].concat());
+    }
 }
 
 /// Frames of all lengths, of which some are written past the cache and some not, in segments that
@@ -562,11 +566,17 @@ fn a_power_cut_while_a_frame_past_the_cache_is_tried_again_tears_the_end_alone()
             write_bytes_max: Some(4096),
             ..Faults::default()
         });
-        assert!(matches!(writer.append(&[3; 9_000]), Err(WriteError::Full(_))));
+        let payload = [3; 9_000];
+        let given = GivenPieces::new(&payload, 5_000);
+        let append = |writer: &mut Writer| match seed % 2 {
+            0 => writer.append(&payload),
+            _ => writer.append_pieces(given.iter()),
+        };
+        assert!(matches!(append(&mut writer), Err(WriteError::Full(_))));
         disk.set_faults(Faults::default());
         writer.sync().unwrap();
         let durable = writer.durable_lsn();
-        writer.append(&[3; 9_000]).unwrap();
+        append(&mut writer).unwrap();
         disk.cut_power(&mut random);
         let (_, end) = read(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(end.lsn >= durable);
@@ -757,10 +767,6 @@ impl LogFile for ChangingFile {
     }
 
     fn write_blocks_at(&self, _: u64, _: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        unreachable!("it is only read")
-    }
-
-    fn takes_sectors(&self) -> bool {
         unreachable!("it is only read")
     }
 

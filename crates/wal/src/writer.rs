@@ -7,13 +7,15 @@ use std::{fmt, io};
 use rustix::io::Errno;
 
 use crate::block_buffer::{BLOCK_BYTES, BlockBuffer, lead_bytes};
-use crate::frame::{BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, Piece, frame_bytes};
+use crate::frame::{
+    ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, LEAD_BYTE, Piece, frame_bytes,
+};
 use crate::reader::LogEnd;
 use crate::segment::{
     Preparation, SEGMENT_BYTES, SPARE_NAME, Spare, discard_spare, lsn_of, name_of, remove_log,
     segments_of, zero,
 };
-use crate::storage::{LogFile, SECTOR_BYTES, Storage, write_all, write_pieces};
+use crate::storage::{LogFile, Storage, write_all, write_pieces};
 
 /// The file that is to be the next segment where no spare is there.
 const NEXT_NAME: &str = "next.tmp";
@@ -465,15 +467,13 @@ impl Writer {
         }
         self.is_dirty = true;
         self.blocks.forget();
-        let zeroes = [0; SECTOR_BYTES as usize];
+        let mut head = header.encode().to_vec();
+        head.resize(header.payload_at(), LEAD_BYTE);
+        let padding = [0; ALIGNMENT as usize];
         let padding_bytes = (frame_bytes - header.payload_bytes) as usize - header.payload_at();
-        let header_bytes = header.encode();
-        let mut parts = vec![
-            IoSlice::new(&header_bytes),
-            IoSlice::new(&zeroes[..usize::from(header.lead_bytes)]),
-        ];
+        let mut parts = vec![IoSlice::new(&head)];
         parts.extend(pieces.map(|piece| IoSlice::new(piece.bytes)));
-        parts.push(IoSlice::new(&zeroes[..padding_bytes]));
+        parts.push(IoSlice::new(&padding[..padding_bytes]));
         let mut written = frame.written;
         let ended = write_pieces(&*self.file, self.position, &mut parts, &mut written);
         frame.written = written;
@@ -504,20 +504,15 @@ impl Writer {
         if !is_large || !self.takes_block_writes() {
             return Ok(false);
         }
-        let mut known = pieces.clone().filter(|piece| piece.checksum.is_some());
-        let gives = known.next().is_some() && self.file.takes_sectors();
-        if gives {
-            let lead = lead_bytes(self.position + HEADER_BYTES as u64, pieces.clone());
-            if self.has_room_past_cache(&FrameHeader { lead_bytes: lead, ..*header }) {
-                header.lead_bytes = lead;
-            }
+        let lead_bytes = lead_bytes(self.position + HEADER_BYTES as u64, pieces.clone());
+        if self.has_room_past_cache(&FrameHeader { lead_bytes, ..*header }) {
+            header.lead_bytes = lead_bytes;
         }
         if !self.has_room_past_cache(header) {
             return Ok(false);
         }
         self.is_dirty = true;
-        let blocks = &mut self.blocks;
-        match blocks.write(&*self.file, self.position, *header, pieces.clone(), gives) {
+        match self.blocks.write(&*self.file, self.position, *header, pieces.clone()) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 (self.lacks_block_writes, self.blocks) = (true, BlockBuffer::default());
                 Ok(false)

@@ -1,8 +1,8 @@
 //! The memory of a piece of the backlog: records one after the other, and their checksum.
 //!
 //! A log has a disk take records from where they are, instead of copying them. A disk takes whole
-//! sectors, so that a byte of the stream at the same place in each sector of memory, from piece to
-//! piece, can have the same place in each sector of a file. And whoever writes the records works
+//! blocks, so that a byte of the stream at the same place in each block of memory, from piece to
+//! piece, can have the same place in each block of a file. And whoever writes the records works
 //! out their checksum, a few KiB at a time, while they are in the cache of its processor: for the
 //! log's thread each line would come from there.
 
@@ -12,18 +12,18 @@ use base::{Lsn, crc32c};
 
 use crate::record::Record;
 
-/// What disks take, in bytes.
-const SECTOR_BYTES: usize = 512;
-/// Pieces that are filled after fewer bytes than this are copied all the same.
-const TAKEN_BYTES_MIN: usize = 64 * 1024;
+/// What any disk takes, in bytes: a byte of a large piece lies where its position is modulo this.
+pub const BLOCK_BYTES: usize = 4096;
+/// What a piece is filled after that is large: a shorter one is copied all the same.
+const LARGE_BYTES_MIN: usize = 64 * 1024;
 /// Room behind a piece for the record that fills it, so that a usual one does not move the piece;
 /// no more than the piece has.
 const RECORD_BYTES_USUAL: usize = 32 * 1024;
 /// So many bytes are added to the checksum at a time: what is in the nearest cache.
 const SUMMED_BYTES: usize = 4 * 1024;
-
-/// A piece whose checksum would have more to be added at once has none.
-const SUMMED_BYTES_MAX: usize = 512 * 1024;
+/// A piece whose checksum would have more to be added at once has none: its last record may have
+/// moved it, and is not in the cache any more.
+const SUMMED_BYTES_MAX: usize = SUMMED_BYTES + RECORD_BYTES_USUAL;
 
 /// Records one after the other.
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(super) struct PieceMemory {
     /// At which length more is added to the checksum.
     sum_at: usize,
     checksum: u32,
-    /// A disk can take it.
+    /// A disk can take it, unless a record has moved it.
     is_large: bool,
 }
 
@@ -60,24 +60,20 @@ impl PieceMemory {
     /// where `is_summed`; it is full behind `piece_bytes`.
     pub(super) fn begin(&mut self, position: u64, piece_bytes: usize, is_summed: bool) {
         self.bytes.clear();
-        self.is_large = piece_bytes >= TAKEN_BYTES_MIN;
+        self.is_large = piece_bytes >= LARGE_BYTES_MIN;
         if self.is_large {
             let place = self.bytes.as_ptr().addr();
-            let before = (position as usize).wrapping_sub(place) % SECTOR_BYTES;
+            let before = (position as usize).wrapping_sub(place) % BLOCK_BYTES;
             self.bytes.resize(before, 0);
         }
         (self.begin, self.summed, self.checksum) = (self.bytes.len(), self.bytes.len(), 0);
-        self.sum_at = usize::MAX;
-        if is_summed {
-            self.sum_all();
-        }
+        let is_summed = is_summed && self.is_large;
+        self.sum_at = if is_summed { self.begin + SUMMED_BYTES } else { usize::MAX };
     }
 
-    /// Has the checksum worked out from now on, of what is there as well, where that is of use.
-    pub(super) fn sum_all(&mut self) {
-        if self.is_large {
-            self.sum_at = self.summed + SUMMED_BYTES;
-        }
+    /// Has no checksum of its records any more: nobody will take all of them at once.
+    pub(super) fn give_checksum_up(&mut self) {
+        self.sum_at = usize::MAX;
     }
 
     /// Appends `record`, behind those up to `before`; returns its LSN.
@@ -122,18 +118,21 @@ impl PieceMemory {
 
     /// Adds what is left to the checksum. Nothing is appended any more.
     pub(super) fn finish(&mut self) {
-        if self.sum_at < usize::MAX {
+        if self.is_summed() {
             self.sum();
         }
+    }
+
+    /// Returns whether the checksum is worked out.
+    pub(super) fn is_summed(&self) -> bool {
+        self.sum_at < usize::MAX
     }
 
     #[inline(never)]
     fn sum(&mut self) {
         let rest = &self.bytes[self.summed..];
         if rest.len() > SUMMED_BYTES_MAX {
-            // One record as long as that is not in the cache any more, and others wait meanwhile.
-            self.sum_at = usize::MAX;
-            return;
+            return self.give_checksum_up();
         }
         self.checksum = crc32c::append(self.checksum, rest);
         self.summed = self.bytes.len();
@@ -151,6 +150,6 @@ impl PieceMemory {
 
 /// Returns the memory of a piece of `piece_bytes`.
 fn capacity_of(piece_bytes: usize) -> usize {
-    let before = if piece_bytes >= TAKEN_BYTES_MIN { SECTOR_BYTES } else { 0 };
+    let before = if piece_bytes >= LARGE_BYTES_MIN { BLOCK_BYTES } else { 0 };
     before + piece_bytes + RECORD_BYTES_USUAL.min(piece_bytes)
 }
