@@ -17,10 +17,7 @@ use base::crc32c;
 use sys::wide_buffer::WideBuffer;
 
 use crate::frame::{ALIGNMENT, FrameHeader, HEADER_BYTES, LEAD_BYTE, Piece};
-use crate::storage::{LogFile, read_full, write_blocks};
-
-/// Blocks are of this: a multiple of what disks ask for.
-pub const BLOCK_BYTES: usize = 4096;
+use crate::storage::{BLOCK_BYTES, LogFile, read_full, write_blocks};
 
 /// The room for a frame and for what its first block has before it, at most: a huge page.
 const BUFFER_BYTES_MAX: usize = 2 << 20;
@@ -59,8 +56,8 @@ impl BlockBuffer {
     }
 
     /// Writes the frame of `header` and `pieces` to `file` from byte `position` on; returns the
-    /// chain behind it. Lengths and checksums are worked out. Whatever comes of it, the bytes
-    /// before `position` are as they were.
+    /// chain behind it, which is worked out. Whatever comes of it, the bytes before `position` are
+    /// as they were.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] where the file cannot be written so, or there is no memory
@@ -73,17 +70,14 @@ impl BlockBuffer {
         file: &dyn LogFile,
         position: u64,
         mut header: FrameHeader,
-        pieces: impl Iterator<Item = Piece<'a>> + Clone,
+        pieces: impl Iterator<Item = Piece<'a>>,
     ) -> io::Result<u32> {
         self.go_to(file, position)?;
-        header.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
         let (start, header_at) = (self.start, self.kept);
-        let frame_bytes = header.frame_bytes().expect("there is room for it");
-        let end = header_at + frame_bytes as usize;
+        let end = header_at + header.file_bytes() as usize;
         let kept = end % BLOCK_BYTES;
         let payload_at = header_at + header.payload_at();
-        let needed = copied_bytes_max(payload_at, end, pieces.clone());
-        let memory = &mut self.memory(needed)?[..needed];
+        let memory = self.memory(end.next_multiple_of(BLOCK_BYTES))?;
         memory[header_at + HEADER_BYTES..payload_at].fill(LEAD_BYTE);
         let mut blocks = Blocks {
             memory,
@@ -251,19 +245,4 @@ pub fn lead_bytes<'a>(at: u64, pieces: impl Iterator<Item = Piece<'a>>) -> u16 {
         at = (at + piece.bytes.len()) % BLOCK_BYTES;
     }
     0
-}
-
-/// Returns how much memory a frame takes at most that ends at byte `end` and whose payload, of
-/// `pieces`, begins `at` some byte of its first block.
-fn copied_bytes_max<'a>(at: usize, end: usize, pieces: impl Iterator<Item = Piece<'a>>) -> usize {
-    let all = end.next_multiple_of(BLOCK_BYTES);
-    let (mut at, mut bytes) = (at, at);
-    for piece in pieces {
-        // A part of a block at each end.
-        let most = if is_in_phase(&piece, at) { 2 * BLOCK_BYTES } else { usize::MAX };
-        bytes += piece.bytes.len().min(most);
-        at += piece.bytes.len();
-    }
-    // Zeroes come behind it.
-    all.min((bytes + ALIGNMENT as usize).next_multiple_of(BLOCK_BYTES))
 }

@@ -25,7 +25,7 @@
 
 use base::crc32c;
 
-use crate::block_buffer::BLOCK_BYTES;
+use crate::storage::BLOCK_BYTES;
 
 /// Bytes of a frame before its payload.
 pub const HEADER_BYTES: usize = 56;
@@ -72,6 +72,7 @@ pub struct FrameHeader {
 }
 
 /// Returns the bytes that a frame of a payload of `payload_bytes` takes that follows its header.
+#[cfg(test)]
 pub fn frame_bytes(payload_bytes: usize) -> u64 {
     (HEADER_BYTES + payload_bytes).next_multiple_of(ALIGNMENT as usize) as u64
 }
@@ -117,7 +118,8 @@ impl FrameHeader {
     /// Appends the frame of this header and `payload` to `out`, with its checksums, which are
     /// worked out; returns the chain behind it.
     pub fn put(mut self, payload: &[u8], out: &mut Vec<u8>) -> u32 {
-        self.complete([Piece::from(payload)].into_iter());
+        self.payload_bytes = payload.len() as u64;
+        self.chain = self.chain_of([Piece::from(payload)].into_iter());
         out.extend_from_slice(&self.encode());
         out.resize(out.len() + usize::from(self.lead_bytes), LEAD_BYTE);
         out.extend_from_slice(payload);
@@ -125,11 +127,9 @@ impl FrameHeader {
         self.chain
     }
 
-    /// Works out the lengths and checksums of the frame of this header and a payload that is in
-    /// `pieces`.
-    pub fn complete<'a>(&mut self, pieces: impl Iterator<Item = Piece<'a>> + Clone) {
-        self.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
-        self.chain = pieces.fold(self.chain_before_payload(), |chain, piece| piece.chain(chain));
+    /// Returns the chain behind the frame of this header and a payload that is in `pieces`.
+    pub fn chain_of<'a>(&self, pieces: impl Iterator<Item = Piece<'a>>) -> u32 {
+        pieces.fold(self.chain_before_payload(), |chain, piece| piece.chain(chain))
     }
 
     /// Returns the chain behind the header, to which the payload is added.
@@ -189,14 +189,15 @@ impl FrameHeader {
         };
         let is_known = matches!(header.flags, 0 | HEAD | CLOSED) || header.flags == HEAD | BEGINS;
         let is_empty = header.payload_bytes == 0;
-        let is_led = header.lead_bytes > 0;
-        let may_be_led = !is_empty && usize::from(header.lead_bytes) < BLOCK_BYTES;
+        let has_lead = header.lead_bytes > 0;
+        let is_of_version = has_lead == (bytes[4] == VERSION_WITH_LEAD);
+        let may_have_lead = !is_empty && usize::from(header.lead_bytes) < BLOCK_BYTES;
         let is_in_order =
             header.durable <= header.lsn && header.lsn.checked_add(header.payload_bytes).is_some();
         if !is_known
             || (header.flags != 0) != is_empty
-            || is_led != (bytes[4] == VERSION_WITH_LEAD)
-            || (is_led && !may_be_led)
+            || !is_of_version
+            || (has_lead && !may_have_lead)
             || !is_in_order
         {
             return Err(HeaderError::Malformed);
@@ -208,6 +209,11 @@ impl FrameHeader {
     pub fn frame_bytes(&self) -> Option<u64> {
         let end = self.payload_bytes.checked_add(self.payload_at() as u64)?;
         end.checked_next_multiple_of(ALIGNMENT)
+    }
+
+    /// Returns the bytes that the whole frame takes, of a payload that is in memory.
+    pub fn file_bytes(&self) -> u64 {
+        self.frame_bytes().expect("a file can have what is in memory")
     }
 
     /// Returns where the payload is in the frame.

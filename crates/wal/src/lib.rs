@@ -28,7 +28,7 @@ mod power_cuts;
 #[cfg(test)]
 mod tests;
 
-pub use block_buffer::{BLOCK_BYTES, BUFFERED_PAYLOAD_BYTES_MAX};
+pub use block_buffer::BUFFERED_PAYLOAD_BYTES_MAX;
 pub use directory::Directory;
 pub use follower::Follower;
 pub use frame::Piece;
@@ -38,5 +38,5 @@ pub use segment::{
     Preparation, SEGMENT_BYTES, SPARE_NAME, Spare, ZEROED_PIECE_BYTES, first_lsn, forget_before,
     lsn_of, name_of, prepare_spare, remove_log, segment_lsns,
 };
-pub use storage::{Lock, LogFile, Storage, checksum, read_file, replace_file};
+pub use storage::{BLOCK_BYTES, Lock, LogFile, Storage, checksum, read_file, replace_file};
 pub use writer::{Begin, WriteError, Writer, WriterOptions};

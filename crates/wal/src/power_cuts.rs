@@ -1,12 +1,12 @@
 //! The power is cut at any moment of a log's life: what was durable is read back, and what is read
 //! is a beginning of what was written.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use base::prng::Prng;
 
 use crate::simulated::{Faults, SimulatedDisk};
+use crate::tests::LaidPieces;
 use crate::*;
 
 const CUTS: u64 = 3_000;
@@ -49,7 +49,7 @@ impl History {
                 writer.set_past_cache_bytes_min(bytes_min);
             }
             let payload = payload(random, passes_cache);
-            let pieces = Pieces::draw(&payload, random);
+            let pieces = lay_out(&payload, random);
             let pieces = || pieces.iter();
             let mut appended = writer.append_pieces(pieces());
             if let Err(WriteError::Full(_)) = appended {
@@ -102,36 +102,21 @@ impl History {
     }
 }
 
-/// A payload in memory as the backlog of a server has it, or in any other way.
-struct Pieces {
-    memory: Vec<u8>,
-    /// Where each is, and whether its checksum is known.
-    places: Vec<(Range<usize>, bool)>,
-}
-
-impl Pieces {
-    fn draw(payload: &[u8], random: &mut Prng) -> Pieces {
-        // All are known, none, or some.
-        let knows = random.below(3);
-        let chunk_bytes = 1 + random.below(payload.len() as u64) as usize;
-        // One of them lies elsewhere now and then, so that not all go on in the same block.
-        let odd = random.below(6) as usize;
-        let (mut memory, mut places) = (vec![0; random.below(4096) as usize], Vec::new());
-        for (number, chunk) in payload.chunks(chunk_bytes).enumerate() {
-            memory.extend_from_slice(&[0; 7][..if number == odd { 7 } else { 0 }]);
-            let is_known = knows == 0 || knows == 1 && random.below(2) == 0;
-            places.push((memory.len()..memory.len() + chunk.len(), is_known));
-            memory.extend_from_slice(chunk);
-        }
-        Pieces { memory, places }
+/// Lays a payload out as the backlog of a server has it, or in any other way.
+fn lay_out(payload: &[u8], random: &mut Prng) -> LaidPieces {
+    // The checksums of all are known, of none, or of some.
+    let knows = random.below(3);
+    let chunk_bytes = 1 + random.below(payload.len() as u64) as usize;
+    // One of them lies elsewhere now and then, so that not all go on in the same block.
+    let odd = random.below(6) as usize;
+    let (mut memory, mut places) = (vec![0; random.below(4096) as usize], Vec::new());
+    for (number, chunk) in payload.chunks(chunk_bytes).enumerate() {
+        memory.extend_from_slice(&[0; 7][..if number == odd { 7 } else { 0 }]);
+        let is_known = knows == 0 || knows == 1 && random.below(2) == 0;
+        places.push((memory.len()..memory.len() + chunk.len(), is_known));
+        memory.extend_from_slice(chunk);
     }
-
-    fn iter(&self) -> impl Iterator<Item = Piece<'_>> + Clone {
-        self.places.iter().map(|(range, is_known)| {
-            let bytes = &self.memory[range.clone()];
-            Piece { bytes, checksum: is_known.then(|| checksum(bytes)) }
-        })
-    }
+    LaidPieces { memory, places }
 }
 
 /// How long segments are: a block, or several.

@@ -2,8 +2,7 @@
 
 use std::io::{self, IoSlice};
 
-use crate::block_buffer::BLOCK_BYTES;
-use crate::storage::{LogFile, Storage, write_all, write_blocks};
+use crate::storage::{BLOCK_BYTES, LogFile, Storage, write_all, write_blocks};
 
 /// How long a segment is. One frame that is longer has one of its own.
 pub const SEGMENT_BYTES: u64 = 64 << 20;

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use base::prng::Prng;
 use rustix::io::Errno;
 
-use crate::block_buffer::BLOCK_BYTES;
-use crate::storage::{Lock, LogFile, Storage};
+use crate::storage::{BLOCK_BYTES, Lock, LogFile, Storage};
 
 /// What the disk writes whole or not at all, in bytes.
 const SECTOR_BYTES: usize = 512;

@@ -2,6 +2,8 @@
 
 use std::io::{self, IoSlice};
 
+/// Blocks are of this: a multiple of what disks ask for.
+pub const BLOCK_BYTES: usize = 4096;
 /// How many pieces are written in one step at most (IOV_MAX of Linux).
 const PIECES_MAX: usize = 1024;
 
@@ -85,7 +87,7 @@ pub trait LogFile: Send {
     fn write_pieces_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// As [`LogFile::write_pieces_at`], which the system keeps no copy of: the disk takes each
-    /// piece from where it is. Each is whole blocks of [`BLOCK_BYTES`](crate::BLOCK_BYTES), in the
+    /// piece from where it is. Each is whole blocks of [`BLOCK_BYTES`], in the
     /// file as in memory. Durable as after any write, by a sync.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::simulated::{Faults, SimulatedDisk};
 use base::prng::Prng;
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +19,16 @@ fn writer(disk: &SimulatedDisk) -> Writer {
 fn writer_of(disk: &SimulatedDisk, segment_bytes: u64) -> Writer {
     let options = WriterOptions { segment_bytes, ..OPTIONS };
     Writer::begin(Arc::new(disk.clone()), 0, Begin::Nothing, options).unwrap()
+}
+
+/// A writer whose log has 70,000 bytes of 1, and whose next frames pass the cache, in a segment of
+/// `segment_bytes` that is prepared.
+fn writer_past_cache(disk: &SimulatedDisk, segment_bytes: u64) -> Writer {
+    let mut writer = writer_of(disk, segment_bytes);
+    writer.append(&[1; 70_000]).unwrap();
+    writer.offer_spare(spare(disk, &writer, Preparation::Reserved));
+    writer.set_past_cache_bytes_min(Some(0));
+    writer
 }
 
 /// Returns a spare for `writer`, which is prepared at once.
@@ -247,10 +258,7 @@ fn zeroes_are_written_piece_by_piece_as_they_may_be() {
 #[test]
 fn the_memory_for_frames_past_the_cache_is_as_long_as_the_longest() {
     let disk = SimulatedDisk::new();
-    let mut writer = writer_of(&disk, 8 << 20);
-    writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
-    writer.set_past_cache_bytes_min(Some(0));
+    let mut writer = writer_past_cache(&disk, 8 << 20);
     assert_eq!(writer.memory_bytes(), 0);
     let mut all = vec![1; 70_000];
     let longest = BUFFERED_PAYLOAD_BYTES_MAX;
@@ -285,42 +293,32 @@ fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
     assert!(read(&disk).unwrap().0 == payload);
 }
 
-/// Pieces of a payload in memory, each at the same place in a block as if they were one behind the
-/// other, with their checksums.
-struct GivenPieces {
-    memory: Vec<u8>,
-    ranges: Vec<std::ops::Range<usize>>,
+/// A payload in pieces, in memory.
+pub struct LaidPieces {
+    pub memory: Vec<u8>,
+    /// Where each is, and whether its checksum is known.
+    pub places: Vec<(Range<usize>, bool)>,
 }
 
-impl GivenPieces {
-    fn new(payload: &[u8], piece_bytes: usize) -> GivenPieces {
-        let (mut memory, mut ranges) = (Vec::new(), Vec::new());
+impl LaidPieces {
+    /// Each is at the same place in a block as if they were one behind the other, and known.
+    fn in_blocks(payload: &[u8], piece_bytes: usize) -> LaidPieces {
+        let (mut memory, mut places) = (Vec::new(), Vec::new());
         for (number, piece) in payload.chunks(piece_bytes).enumerate() {
             // Another block, but the same place in it.
             memory.resize(number * piece_bytes + (number + 1) * BLOCK_BYTES, 0xee);
-            ranges.push(memory.len()..memory.len() + piece.len());
+            places.push((memory.len()..memory.len() + piece.len(), true));
             memory.extend_from_slice(piece);
         }
-        GivenPieces { memory, ranges }
+        LaidPieces { memory, places }
     }
 
-    fn iter(&self) -> impl Iterator<Item = Piece<'_>> + Clone {
-        self.ranges.iter().map(|range| {
+    pub fn iter(&self) -> impl Iterator<Item = Piece<'_>> + Clone {
+        self.places.iter().map(|(range, is_known)| {
             let bytes = &self.memory[range.clone()];
-            Piece { bytes, checksum: Some(checksum(bytes)) }
+            Piece { bytes, checksum: is_known.then(|| checksum(bytes)) }
         })
     }
-}
-
-/// A writer that writes past the cache, in a segment of `segment_bytes` that was prepared, and what
-/// the log has.
-fn writer_past_cache(disk: &SimulatedDisk, segment_bytes: u64) -> (Writer, Vec<u8>) {
-    let mut writer = writer_of(disk, segment_bytes);
-    writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(spare(disk, &writer, Preparation::Reserved));
-    writer.set_past_cache_bytes_min(Some(0));
-    writer.append(&[2; 5]).unwrap();
-    (writer, [vec![1; 70_000], vec![2; 5]].concat())
 }
 
 fn of_many_values(bytes: u32) -> Vec<u8> {
@@ -330,21 +328,21 @@ fn of_many_values(bytes: u32) -> Vec<u8> {
 #[test]
 fn the_disk_takes_blocks_from_where_they_are() {
     let disk = SimulatedDisk::new();
-    let (mut writer, all) = writer_past_cache(&disk, 8 << 20);
+    let mut writer = writer_past_cache(&disk, 8 << 20);
+    writer.append(&[2; 5]).unwrap();
     let payload = of_many_values(500_000);
-    let given = GivenPieces::new(&payload, 200_001);
+    let given = LaidPieces::in_blocks(&payload, 200_001);
     let before = disk.counts();
-    let frame_bytes = writer.append_pieces(given.iter()).unwrap();
+    let file_bytes = writer.append_pieces(given.iter()).unwrap();
     writer.append(&[3; 5]).unwrap();
     let counts = disk.counts();
     assert_eq!(counts.block_writes - before.block_writes, 2);
     // Three pieces, what is before, between and behind them, and the frame after.
     assert_eq!(counts.block_pieces - before.block_pieces, 3 + 4 + 1);
-    assert_eq!(writer.memory_bytes(), 64 << 10, "it is not copied");
-    let least = crate::frame::frame_bytes(payload.len());
-    assert!((least..least + 4096).contains(&frame_bytes), "{frame_bytes} bytes");
+    let least = frame_bytes(payload.len());
+    assert!((least..least + 4096).contains(&file_bytes), "{file_bytes} bytes");
     writer.sync().unwrap();
-    assert!(read(&disk).unwrap().0 == [all, payload, vec![3; 5]].concat());
+    assert!(read(&disk).unwrap().0 == [&[1; 70_000][..], &[2; 5], &payload, &[3; 5]].concat());
 }
 
 /// By all who read frames.
@@ -352,15 +350,12 @@ fn the_disk_takes_blocks_from_where_they_are() {
 fn what_comes_before_a_payload_is_no_part_of_it() {
     let disk = SimulatedDisk::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    let mut writer = writer_of(&disk, 512 << 10);
-    writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
-    writer.set_past_cache_bytes_min(Some(0));
+    let mut writer = writer_past_cache(&disk, 512 << 10);
     let begin = writer.lsn();
     let payload = of_many_values(450_000);
-    let given = GivenPieces::new(&payload, 200_001);
-    let frame_bytes = writer.append_pieces(given.iter()).unwrap();
-    assert!(frame_bytes > crate::frame::frame_bytes(payload.len()), "there is something");
+    let given = LaidPieces::in_blocks(&payload, 200_001);
+    let file_bytes = writer.append_pieces(given.iter()).unwrap();
+    assert!(file_bytes > frame_bytes(payload.len()), "there is something");
     writer.sync().unwrap();
     let start = segment_start(&disk, begin, 64).unwrap();
     assert_eq!(start.first, payload[..64]);
@@ -375,18 +370,15 @@ fn what_comes_before_a_payload_is_no_part_of_it() {
 #[test]
 fn a_frame_that_has_room_only_without_a_lead_is_copied() {
     let disk = SimulatedDisk::new();
-    let mut writer = writer_of(&disk, 512 << 10);
-    writer.append(&[1; 70_000]).unwrap();
-    writer.offer_spare(spare(&disk, &writer, Preparation::Reserved));
-    writer.set_past_cache_bytes_min(Some(0));
+    let mut writer = writer_past_cache(&disk, 512 << 10);
     let memory = of_many_values((512 << 10) + 4096);
     // In a place that needs something before it.
     let place = (BLOCK_BYTES - memory.as_ptr().addr() % BLOCK_BYTES) % BLOCK_BYTES;
     let payload = &memory[place..][..(512 << 10) - 2 * HEADER_BYTES];
     let before = disk.counts();
     let piece = Piece { bytes: payload, checksum: Some(checksum(payload)) };
-    let frame_bytes = writer.append_pieces([piece].into_iter()).unwrap();
-    assert_eq!(frame_bytes, crate::frame::frame_bytes(payload.len()));
+    let file_bytes = writer.append_pieces([piece].into_iter()).unwrap();
+    assert_eq!(file_bytes, frame_bytes(payload.len()));
     assert_eq!(disk.counts().block_pieces - before.block_pieces, 1);
     writer.sync().unwrap();
     assert!(read(&disk).unwrap().0 == [&[1; 70_000], payload].concat());
@@ -395,7 +387,7 @@ fn a_frame_that_has_room_only_without_a_lead_is_copied() {
 #[test]
 fn pieces_at_other_places_of_a_block_are_copied() {
     let disk = SimulatedDisk::new();
-    let (mut writer, mut all) = writer_past_cache(&disk, 8 << 20);
+    let (mut writer, mut all) = (writer_past_cache(&disk, 8 << 20), vec![1; 70_000]);
     let payload = of_many_values(60_000);
     for (first, second) in [(0, 1), (1, 0), (511, 512), (4095, 4096), (3, 3), (0, 0)] {
         let parts = [&payload[..30_000], &payload[30_000..]];
@@ -414,25 +406,26 @@ fn pieces_at_other_places_of_a_block_are_copied() {
 fn a_frame_that_is_not_taken_from_where_it_is_goes_through_the_cache() {
     for block_writes_left in [0, 1, 2] {
         let disk = SimulatedDisk::new();
-        let (mut writer, all) = writer_past_cache(&disk, 8 << 20);
+        let mut writer = writer_past_cache(&disk, 8 << 20);
+        writer.append(&[2; 5]).unwrap();
         disk.set_faults(Faults {
             block_writes_left: Some(block_writes_left),
             write_bytes_max: Some(40_000),
             ..Faults::default()
         });
         let payload = of_many_values(300_000);
-        let given = GivenPieces::new(&payload, 100_001);
-        let frame_bytes = writer.append_pieces(given.iter()).unwrap();
-        assert!(frame_bytes > crate::frame::frame_bytes(payload.len()), "as it was begun");
+        let given = LaidPieces::in_blocks(&payload, 100_001);
+        let file_bytes = writer.append_pieces(given.iter()).unwrap();
+        assert!(file_bytes > frame_bytes(payload.len()), "as it was begun");
         writer.sync().unwrap();
-        assert!(read(&disk).unwrap().0 == [all, payload].concat());
+        assert!(read(&disk).unwrap().0 == [&[1; 70_000][..], &[2; 5], &payload].concat());
     }
 }
 
 /// Frames of all lengths, of which some are written past the cache and some not, in segments that
-/// are prepared; before each the disk is woken where it can be. Where it `gives_sectors`, most have
+/// are prepared; before each the disk is woken where it can be. Where it `gives_blocks`, most have
 /// pieces that the disk can take from where they are.
-fn write_past_cache_and_not(storage: &Arc<dyn Storage>, gives_sectors: bool) -> Vec<u8> {
+fn write_past_cache_and_not(storage: &Arc<dyn Storage>, gives_blocks: bool) -> Vec<u8> {
     let options = WriterOptions { segment_bytes: 64 << 10, ..OPTIONS };
     let mut writer = Writer::begin(Arc::clone(storage), 0, Begin::Nothing, options).unwrap();
     let mut all = Vec::new();
@@ -446,8 +439,8 @@ fn write_past_cache_and_not(storage: &Arc<dyn Storage>, gives_sectors: bool) -> 
         // A system may be without.
         let _ = writer.wake_disk();
         let payload: Vec<u8> = (0..number * 97 % 9_000 + 1).map(|at| (at + number) as u8).collect();
-        match gives_sectors && number % 3 > 0 {
-            true => writer.append_pieces(GivenPieces::new(&payload, 1 + number * 13).iter()),
+        match gives_blocks && number % 3 > 0 {
+            true => writer.append_pieces(LaidPieces::in_blocks(&payload, 1 + number * 13).iter()),
             false => writer.append_pieces(payload.chunks(1 + number * 13).map(Piece::from)),
         }
         .unwrap();
@@ -487,9 +480,9 @@ fn frames_are_the_same_whether_they_pass_the_cache_or_not() {
 #[test]
 fn a_folder_has_frames_that_pass_the_cache() {
     let folder = std::env::temp_dir().join(format!("forebay-wal-frames-{}", std::process::id()));
-    for gives_sectors in [false, true] {
+    for gives_blocks in [false, true] {
         let storage: Arc<dyn Storage> = Arc::new(Directory::open(&folder).unwrap());
-        let all = write_past_cache_and_not(&storage, gives_sectors);
+        let all = write_past_cache_and_not(&storage, gives_blocks);
         let found = payloads(storage);
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(found == all);
@@ -567,7 +560,7 @@ fn a_power_cut_while_a_frame_past_the_cache_is_tried_again_tears_the_end_alone()
             ..Faults::default()
         });
         let payload = [3; 9_000];
-        let given = GivenPieces::new(&payload, 5_000);
+        let given = LaidPieces::in_blocks(&payload, 5_000);
         let append = |writer: &mut Writer| match seed % 2 {
             0 => writer.append(&payload),
             _ => writer.append_pieces(given.iter()),

@@ -6,16 +6,14 @@ use std::{fmt, io};
 
 use rustix::io::Errno;
 
-use crate::block_buffer::{BLOCK_BYTES, BlockBuffer, lead_bytes};
-use crate::frame::{
-    ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, LEAD_BYTE, Piece, frame_bytes,
-};
+use crate::block_buffer::{BlockBuffer, lead_bytes};
+use crate::frame::{ALIGNMENT, BEGINS, CLOSED, FrameHeader, HEAD, HEADER_BYTES, LEAD_BYTE, Piece};
 use crate::reader::LogEnd;
 use crate::segment::{
     Preparation, SEGMENT_BYTES, SPARE_NAME, Spare, discard_spare, lsn_of, name_of, remove_log,
     segments_of, zero,
 };
-use crate::storage::{LogFile, Storage, write_all, write_pieces};
+use crate::storage::{BLOCK_BYTES, LogFile, Storage, write_all, write_pieces};
 
 /// The file that is to be the next segment where no spare is there.
 const NEXT_NAME: &str = "next.tmp";
@@ -417,10 +415,11 @@ impl Writer {
         &mut self,
         pieces: impl Iterator<Item = Piece<'a>> + Clone,
     ) -> Result<u64, WriteError> {
-        let payload_bytes: usize = pieces.clone().map(|piece| piece.bytes.len()).sum();
+        let payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
         assert!(payload_bytes > 0, "a frame has a payload");
+        let header = |writer: &Writer| FrameHeader { payload_bytes, ..writer.header() };
         if self.frame.is_none() {
-            let end = self.position + frame_bytes(payload_bytes);
+            let end = self.position + header(self).file_bytes();
             // The next one would have the same name, though a mark of an end in order is in this.
             let is_empty = self.lsn == self.begin;
             let is_left = self.is_slow() && self.spare.is_some();
@@ -429,8 +428,8 @@ impl Writer {
             }
         }
         let position = self.position;
-        self.write_frame(self.header(), pieces)?;
-        self.lsn += payload_bytes as u64;
+        self.write_frame(header(self), pieces)?;
+        self.lsn += payload_bytes;
         Ok(self.position - position)
     }
 
@@ -443,22 +442,21 @@ impl Writer {
         if self.frame.is_none() && self.write_past_cache(&mut header, pieces.clone())? {
             return Ok(());
         }
-        let chain = self.chain;
         let frame = match &mut self.frame {
             Some(frame) => {
-                let mut same = frame.header;
-                same.complete(pieces.clone());
-                let is_same = same == frame.header && same.previous == chain;
+                let chain = frame.header.chain_of(pieces.clone());
+                let is_same = (frame.header.payload_bytes, frame.header.chain)
+                    == (header.payload_bytes, chain);
                 assert!(is_same, "a frame that the disk had no room for comes before any other");
                 frame
             }
             none => {
-                header.complete(pieces.clone());
+                header.chain = header.chain_of(pieces.clone());
                 none.insert(Frame { header, written: 0 })
             }
         };
         let header = frame.header;
-        let frame_bytes = header.frame_bytes().expect("it is in memory");
+        let frame_bytes = header.file_bytes();
         let end = self.position + frame_bytes;
         if end > self.zeroed_end {
             let zeroed_end = (end + ZEROED_AHEAD_BYTES).min(self.options.segment_bytes).max(end);
@@ -498,9 +496,8 @@ impl Writer {
         header: &mut FrameHeader,
         pieces: impl Iterator<Item = Piece<'a>> + Clone,
     ) -> Result<bool, WriteError> {
-        header.payload_bytes = pieces.clone().map(|piece| piece.bytes.len() as u64).sum();
-        let least_bytes = header.frame_bytes().expect("it is in memory");
-        let is_large = self.past_cache_bytes_min.is_some_and(|bytes_min| least_bytes >= bytes_min);
+        let bytes_min = self.past_cache_bytes_min;
+        let is_large = bytes_min.is_some_and(|bytes_min| header.file_bytes() >= bytes_min);
         if !is_large || !self.takes_block_writes() {
             return Ok(false);
         }
@@ -522,11 +519,11 @@ impl Writer {
                 if let Err(WriteError::Full(_)) = written {
                     // A part of it may be there: with another header, of a later sync, the two
                     // would be mixed where the power is cut meanwhile, which is damage.
-                    header.complete(pieces);
+                    header.chain = header.chain_of(pieces);
                     self.frame = Some(Frame { header: *header, written: 0 });
                 }
                 self.chain = written?;
-                self.position += header.frame_bytes().expect("it is in memory");
+                self.position += header.file_bytes();
                 Ok(true)
             }
         }
@@ -535,7 +532,7 @@ impl Writer {
     /// Returns whether the segment and the buffer have room for the frame of `header`, with what
     /// fills its last block.
     fn has_room_past_cache(&self, header: &FrameHeader) -> bool {
-        let frame_bytes = header.frame_bytes().expect("it is in memory");
+        let frame_bytes = header.file_bytes();
         let end = (self.position + frame_bytes).next_multiple_of(BLOCK_BYTES as u64);
         BlockBuffer::has_room_for(frame_bytes) && end <= self.options.segment_bytes
     }

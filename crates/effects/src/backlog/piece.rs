@@ -36,8 +36,6 @@ pub(super) struct PieceMemory {
     /// At which length more is added to the checksum.
     sum_at: usize,
     checksum: u32,
-    /// A disk can take it, unless a record has moved it.
-    is_large: bool,
 }
 
 impl PieceMemory {
@@ -60,15 +58,14 @@ impl PieceMemory {
     /// where `is_summed`; it is full behind `piece_bytes`.
     pub(super) fn begin(&mut self, position: u64, piece_bytes: usize, is_summed: bool) {
         self.bytes.clear();
-        self.is_large = piece_bytes >= LARGE_BYTES_MIN;
-        if self.is_large {
+        let is_large = piece_bytes >= LARGE_BYTES_MIN;
+        if is_large {
             let place = self.bytes.as_ptr().addr();
             let before = (position as usize).wrapping_sub(place) % BLOCK_BYTES;
             self.bytes.resize(before, 0);
         }
         (self.begin, self.summed, self.checksum) = (self.bytes.len(), self.bytes.len(), 0);
-        let is_summed = is_summed && self.is_large;
-        self.sum_at = if is_summed { self.begin + SUMMED_BYTES } else { usize::MAX };
+        self.sum_at = if is_summed && is_large { self.begin + SUMMED_BYTES } else { usize::MAX };
     }
 
     /// Has no checksum of its records any more: nobody will take all of them at once.
