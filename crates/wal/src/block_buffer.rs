@@ -79,14 +79,8 @@ impl BlockBuffer {
         let payload_at = header_at + header.payload_at();
         let memory = self.memory(end.next_multiple_of(BLOCK_BYTES))?;
         memory[header_at + HEADER_BYTES..payload_at].fill(LEAD_BYTE);
-        let mut blocks = Blocks {
-            memory,
-            filled: payload_at,
-            at: payload_at,
-            last_block: end - kept,
-            copied: 0,
-            parts: Vec::new(),
-        };
+        let mut blocks =
+            Blocks { memory, filled: payload_at, at: payload_at, copied: 0, parts: Vec::new() };
         header.chain = header.chain_before_payload();
         for piece in pieces {
             header.chain = blocks.put(piece, header.chain);
@@ -145,8 +139,6 @@ struct Blocks<'a, 'm> {
     filled: usize,
     /// Where the next byte belongs in the file.
     at: usize,
-    /// Where the last block of the frame begins, all of which is to be in the memory.
-    last_block: usize,
     /// How much of the memory is in `parts`.
     copied: usize,
     parts: Vec<Part<'a>>,
@@ -171,39 +163,41 @@ impl Part<'_> {
 
 impl<'a> Blocks<'a, '_> {
     /// Adds `piece` to a frame whose checksum has come to `chain`; returns what it comes to.
-    fn put(&mut self, piece: Piece<'a>, mut chain: u32) -> u32 {
-        let is_given = is_in_phase(&piece, self.at);
-        let mut rest = piece.bytes;
-        while !rest.is_empty() {
-            let blocks = if is_given { self.blocks_of(rest.len()) } else { 0 };
-            if blocks > 0 {
-                let (given, behind) = rest.split_at(blocks);
-                self.note_copied();
-                self.parts.push(Part::Given(given));
-                self.at += blocks;
-                rest = behind;
-                continue;
+    fn put(&mut self, piece: Piece<'a>, chain: u32) -> u32 {
+        let bytes = piece.bytes;
+        let Some(checksum) = piece.checksum else {
+            let steps = bytes.chunks(STEP_BYTES);
+            return steps.fold(chain, |chain, step| crc32c::append(chain, self.copy(step)));
+        };
+        let to_next_block = self.at.next_multiple_of(BLOCK_BYTES) - self.at;
+        let (before, rest) = bytes.split_at(to_next_block.min(bytes.len()));
+        let (blocks, behind) = rest.split_at(rest.len() / BLOCK_BYTES * BLOCK_BYTES);
+        self.copy(before);
+        match blocks.as_ptr().addr().is_multiple_of(BLOCK_BYTES) {
+            true => self.give(blocks),
+            false => {
+                self.copy(blocks);
             }
-            // Up to the next block, from which on the disk takes what there is.
-            let step = if is_given { BLOCK_BYTES - self.at % BLOCK_BYTES } else { STEP_BYTES };
-            let (some, behind) = rest.split_at(step.min(rest.len()));
-            let place = &mut self.memory[self.filled..][..some.len()];
-            place.copy_from_slice(some);
-            if piece.checksum.is_none() {
-                chain = crc32c::append(chain, place);
-            }
-            self.filled += some.len();
-            self.at += some.len();
-            rest = behind;
         }
-        piece.checksum.map_or(chain, |checksum| crc32c::combine(chain, checksum, piece.bytes.len()))
+        self.copy(behind);
+        crc32c::combine(chain, checksum, bytes.len())
     }
 
-    /// Returns how many of the next `bytes` are whole blocks before the last one, from here on.
-    fn blocks_of(&self, bytes: usize) -> usize {
-        match self.at.is_multiple_of(BLOCK_BYTES) {
-            true => bytes.min(self.last_block.saturating_sub(self.at)) / BLOCK_BYTES * BLOCK_BYTES,
-            false => 0,
+    /// Adds a copy of `bytes`, which it returns.
+    fn copy(&mut self, bytes: &[u8]) -> &[u8] {
+        let place = &mut self.memory[self.filled..][..bytes.len()];
+        place.copy_from_slice(bytes);
+        self.filled += bytes.len();
+        self.at += bytes.len();
+        place
+    }
+
+    /// Adds `blocks`, which the disk takes from where they are.
+    fn give(&mut self, blocks: &'a [u8]) {
+        if !blocks.is_empty() {
+            self.note_copied();
+            self.parts.push(Part::Given(blocks));
+            self.at += blocks.len();
         }
     }
 
@@ -225,12 +219,6 @@ impl<'a> Blocks<'a, '_> {
             self.copied = self.filled;
         }
     }
-}
-
-/// Returns whether the disk can take the blocks of `piece` from where they are if its first byte is
-/// `at` some byte of the file.
-fn is_in_phase(piece: &Piece<'_>, at: usize) -> bool {
-    piece.checksum.is_some() && piece.bytes.as_ptr().addr() % BLOCK_BYTES == at % BLOCK_BYTES
 }
 
 /// Returns how many bytes come before a payload of `pieces`, which would be at byte `at` of a file
