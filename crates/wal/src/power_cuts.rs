@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::prng::Prng;
 
 use crate::simulated::{Faults, SimulatedDisk};
-use crate::tests::LaidPieces;
+use crate::tests::{LaidPieces, memory_of_blocks};
 use crate::*;
 
 const CUTS: u64 = 3_000;
@@ -109,7 +109,9 @@ fn lay_out(payload: &[u8], random: &mut Prng) -> LaidPieces {
     let chunk_bytes = 1 + random.below(payload.len() as u64) as usize;
     // One of them lies elsewhere now and then, so that not all go on in the same block.
     let odd = random.below(6) as usize;
-    let (mut memory, mut places) = (vec![0; random.below(4096) as usize], Vec::new());
+    let mut memory = memory_of_blocks(4096 + payload.len() + 7);
+    memory.resize(memory.len() + random.below(4096) as usize, 0);
+    let mut places = Vec::new();
     for (number, chunk) in payload.chunks(chunk_bytes).enumerate() {
         memory.extend_from_slice(&[0; 7][..if number == odd { 7 } else { 0 }]);
         let is_known = knows == 0 || knows == 1 && random.below(2) == 0;

@@ -293,6 +293,14 @@ fn a_frame_of_many_pieces_is_written_in_parts_and_tried_again() {
     assert!(read(&disk).unwrap().0 == payload);
 }
 
+/// Returns memory whose end is the beginning of a block, and to which `bytes` can be added without
+/// moving it. An allocator may put it at any place of a block.
+pub fn memory_of_blocks(bytes: usize) -> Vec<u8> {
+    let mut memory: Vec<u8> = Vec::with_capacity(BLOCK_BYTES + bytes);
+    memory.resize(memory.as_ptr().addr().wrapping_neg() % BLOCK_BYTES, 0xee);
+    memory
+}
+
 /// A payload in pieces, in memory.
 pub struct LaidPieces {
     pub memory: Vec<u8>,
@@ -301,14 +309,18 @@ pub struct LaidPieces {
 }
 
 impl LaidPieces {
-    /// Each is at the same place in a block as if they were one behind the other, and known.
-    fn in_blocks(payload: &[u8], piece_bytes: usize) -> LaidPieces {
-        let (mut memory, mut places) = (Vec::new(), Vec::new());
-        for (number, piece) in payload.chunks(piece_bytes).enumerate() {
-            // Another block, but the same place in it.
-            memory.resize(number * piece_bytes + (number + 1) * BLOCK_BYTES, 0xee);
+    /// Each is known, and at the same place in a block as if they were one behind the other and the
+    /// first at `place`. Headers end at multiples of 8, so that any other place needs a lead.
+    fn in_blocks(payload: &[u8], piece_bytes: usize, place: usize) -> LaidPieces {
+        let pieces = payload.len().div_ceil(piece_bytes);
+        let mut memory = memory_of_blocks(place + payload.len() + pieces * BLOCK_BYTES);
+        memory.resize(memory.len() + place, 0xee);
+        let mut places = Vec::new();
+        for piece in payload.chunks(piece_bytes) {
             places.push((memory.len()..memory.len() + piece.len(), true));
             memory.extend_from_slice(piece);
+            // Another block, but the same place in it.
+            memory.resize(memory.len() + BLOCK_BYTES, 0xee);
         }
         LaidPieces { memory, places }
     }
@@ -331,7 +343,7 @@ fn the_disk_takes_blocks_from_where_they_are() {
     let mut writer = writer_past_cache(&disk, 8 << 20);
     writer.append(&[2; 5]).unwrap();
     let payload = of_many_values(500_000);
-    let given = LaidPieces::in_blocks(&payload, 200_001);
+    let given = LaidPieces::in_blocks(&payload, 200_001, 1);
     let before = disk.counts();
     let file_bytes = writer.append_pieces(given.iter()).unwrap();
     writer.append(&[3; 5]).unwrap();
@@ -353,7 +365,7 @@ fn what_comes_before_a_payload_is_no_part_of_it() {
     let mut writer = writer_past_cache(&disk, 512 << 10);
     let begin = writer.lsn();
     let payload = of_many_values(450_000);
-    let given = LaidPieces::in_blocks(&payload, 200_001);
+    let given = LaidPieces::in_blocks(&payload, 200_001, 1);
     let file_bytes = writer.append_pieces(given.iter()).unwrap();
     assert!(file_bytes > frame_bytes(payload.len()), "there is something");
     writer.sync().unwrap();
@@ -414,7 +426,7 @@ fn a_frame_that_is_not_taken_from_where_it_is_goes_through_the_cache() {
             ..Faults::default()
         });
         let payload = of_many_values(300_000);
-        let given = LaidPieces::in_blocks(&payload, 100_001);
+        let given = LaidPieces::in_blocks(&payload, 100_001, 1);
         let file_bytes = writer.append_pieces(given.iter()).unwrap();
         assert!(file_bytes > frame_bytes(payload.len()), "as it was begun");
         writer.sync().unwrap();
@@ -439,8 +451,9 @@ fn write_past_cache_and_not(storage: &Arc<dyn Storage>, gives_blocks: bool) -> V
         // A system may be without.
         let _ = writer.wake_disk();
         let payload: Vec<u8> = (0..number * 97 % 9_000 + 1).map(|at| (at + number) as u8).collect();
+        let given = LaidPieces::in_blocks(&payload, 1 + number * 13, number);
         match gives_blocks && number % 3 > 0 {
-            true => writer.append_pieces(LaidPieces::in_blocks(&payload, 1 + number * 13).iter()),
+            true => writer.append_pieces(given.iter()),
             false => writer.append_pieces(payload.chunks(1 + number * 13).map(Piece::from)),
         }
         .unwrap();
@@ -560,7 +573,7 @@ fn a_power_cut_while_a_frame_past_the_cache_is_tried_again_tears_the_end_alone()
             ..Faults::default()
         });
         let payload = [3; 9_000];
-        let given = LaidPieces::in_blocks(&payload, 5_000);
+        let given = LaidPieces::in_blocks(&payload, 5_000, seed as usize);
         let append = |writer: &mut Writer| match seed % 2 {
             0 => writer.append(&payload),
             _ => writer.append_pieces(given.iter()),
