@@ -1,6 +1,9 @@
 //! A server that is killed at any time under load, and started again on what is on the disk: every
 //! write that was acknowledged is there, and of none that was not there is a half.
 //!
+//! Some writers wait for each write. Others have so much under way that what is written at once has
+//! full pieces of the backlog, which the disk takes from where they lie.
+//!
 //! `FOREBAY_SERVER_KILLS` sets how often.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::prng::Prng;
-use harness::{Connection, Server, TempFolder, let_pass, number, request};
+use harness::{Connection, Request, Server, TempFolder, let_pass, number, request};
 use resp::Value;
 
 use super::durable;
@@ -18,6 +21,21 @@ const KILLS_DEFAULT: u64 = 8;
 const WRITERS: usize = 4;
 /// How long a server writes at most before it is killed.
 const LIFE_US_MAX: u64 = 60_000;
+
+/// What the writers of one life have under way.
+#[derive(Clone, Copy)]
+struct Load {
+    /// How long the segments of the log are.
+    segment_size: &'static str,
+    /// Writes that each writer sends at once.
+    pipeline: u64,
+    /// Bytes of the longest value.
+    padding_bytes_max: u64,
+}
+
+/// Small segments, so that some kills are at their change.
+const FEW: Load = Load { segment_size: "128kb", pipeline: 1, padding_bytes_max: 300 };
+const MUCH: Load = Load { segment_size: "4mb", pipeline: 16, padding_bytes_max: 50_000 };
 
 /// How far one writer has come.
 #[derive(Default)]
@@ -33,15 +51,15 @@ fn killed_server_has_every_write_that_it_acknowledged_and_no_half_of_another() {
     let progress: [Progress; WRITERS] = std::array::from_fn(|_| Progress::default());
     let mut random = Prng::new(kills);
     for kill in 0..kills {
-        // Small segments, so that some kills are at their change.
-        let launch = durable(folder.path()).option("append-segment-size", "128kb");
+        let load = if kill % 4 == 3 { MUCH } else { FEW };
+        let launch = durable(folder.path()).option("append-segment-size", load.segment_size);
         let mut server = launch.start();
         check(&server, &progress, kill);
         // Before the server may be killed: on a busy machine a writer begins only then.
         let connections = [(); WRITERS].map(|()| server.unix());
         thread::scope(|scope| {
             for ((index, progress), connection) in progress.iter().enumerate().zip(connections) {
-                scope.spawn(move || write(connection, index, progress));
+                scope.spawn(move || write(connection, index, progress, load));
             }
             let_pass(Duration::from_micros(random.below(LIFE_US_MAX)));
             server.signal("KILL");
@@ -54,54 +72,73 @@ fn killed_server_has_every_write_that_it_acknowledged_and_no_half_of_another() {
     assert!(writes > 0, "the servers wrote before they were killed");
 }
 
-/// Sets two keys to ever higher numbers at once, until the server is gone.
-fn write(mut connection: Connection, index: usize, progress: &Progress) {
+/// Sets three keys to ever higher numbers at once, until the server is gone.
+fn write(mut connection: Connection, index: usize, progress: &Progress, load: Load) {
     loop {
-        let next = progress.sent.fetch_add(1, Ordering::Relaxed) + 1;
-        let (first, second) = (format!("first:{index}"), format!("second:{index}"));
-        let value = next.to_string();
-        let padding = "p".repeat((next % 300) as usize);
-        let requests = [
-            request(&["MULTI"]),
-            request(&["SET", &first, &value]),
-            request(&["SET", &format!("padding:{index}"), &padding]),
-            request(&["SET", &second, &value]),
-            request(&["EXEC"]),
-        ];
+        let next = progress.sent.fetch_add(load.pipeline, Ordering::Relaxed) + 1;
+        let numbers = next..next + load.pipeline;
+        let requests: Vec<_> =
+            numbers.clone().flat_map(|number| transaction(index, number, load)).collect();
         if connection.send(&harness::encode(&requests)).is_err() {
             return;
         }
-        for _ in &requests {
-            match connection.read() {
-                Ok(reply) => assert!(reply.error().is_none(), "{reply:?}"),
-                Err(_) => return,
+        for number in numbers {
+            for _ in 0..requests.len() as u64 / load.pipeline {
+                match connection.read() {
+                    Ok(reply) => assert!(reply.error().is_none(), "{reply:?}"),
+                    Err(_) => return,
+                }
             }
+            progress.acknowledged.store(number, Ordering::Relaxed);
         }
-        progress.acknowledged.store(next, Ordering::Relaxed);
     }
+}
+
+/// Returns what sets the keys of a writer to `number`.
+fn transaction(index: usize, number: u64, load: Load) -> [Request; 5] {
+    let (first, second) = (format!("first:{index}"), format!("second:{index}"));
+    let (value, padding) = (number.to_string(), padding(number, load));
+    [
+        request(&["MULTI"]),
+        request(&["SET", &first, &value]),
+        request(&["SET", &format!("padding:{index}"), &padding]),
+        request(&["SET", &second, &value]),
+        request(&["EXEC"]),
+    ]
+}
+
+/// Returns what the third key has beside `number`: some of the load's bytes, and nothing for 0.
+fn padding(number: u64, load: Load) -> String {
+    format!("{number}{}", "p".repeat((number * 7919 % load.padding_bytes_max) as usize))
 }
 
 /// Checks what a server that was started again has; what was sent last may be there or not.
 fn check(server: &Server, progress: &[Progress], kill: u64) {
     let mut connection = server.unix();
     for (index, progress) in progress.iter().enumerate() {
-        let mut value = |name: &str| {
+        let mut text = |name: &str| {
             let request = format!("GET {name}:{index}");
             match connection.call(&request) {
-                Value::Bulk(text) => {
-                    String::from_utf8_lossy(&text).parse::<u64>().expect("a number")
-                }
-                Value::Null => 0,
+                Value::Bulk(text) => String::from_utf8(text).expect("it was text"),
+                // As if a write with the number 0 had been the last.
+                Value::Null => "0".to_owned(),
                 other => panic!("{request} answered {other:?}"),
             }
         };
-        let (first, second) = (value("first"), value("second"));
+        let [first, second, filled] = ["first", "second", "padding"].map(&mut text);
+        let is_whole = first == second
+            && [FEW, MUCH].iter().any(|load| filled == padding(number_of(&first), *load));
+        assert!(is_whole, "writer {index} at kill {kill}: half of a write is there");
+        let number = number_of(&first);
         let acknowledged = progress.acknowledged.load(Ordering::Relaxed);
         let sent = progress.sent.load(Ordering::Relaxed);
-        assert_eq!(first, second, "writer {index} at kill {kill}: half of a write is there");
         assert!(
-            (acknowledged..=sent).contains(&first),
-            "writer {index} at kill {kill}: {first} is there, {acknowledged} of {sent} acknowledged"
+            (acknowledged..=sent).contains(&number),
+            "writer {index} at kill {kill}: {number}, with {acknowledged} of {sent} acknowledged"
         );
     }
+}
+
+fn number_of(text: &str) -> u64 {
+    text.parse().expect("a number")
 }
