@@ -130,8 +130,7 @@ impl Backlog {
         let bytes = usize::try_from(bytes).expect("an address has 64 bits");
         let piece_bytes = (bytes / 4).clamp(1, PIECE_BYTES_MAX);
         let piece_count = bytes.div_ceil(piece_bytes);
-        let new_piece = |_| PieceMemory::touched(piece_bytes);
-        let mut empty: Vec<_> = (0..piece_count).map(new_piece).collect();
+        let mut empty = PieceMemory::touched(piece_count, piece_bytes);
         let mut newest = empty.pop().expect("there is one piece at least");
         newest.begin(start.0, piece_bytes, false);
         let kept = Kept {

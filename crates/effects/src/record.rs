@@ -115,6 +115,7 @@ pub trait EffectSink: Send + Sync {
 mod tests {
     use base::prng::Prng;
     use base::{DatabaseIndex, Slot, UnixMs};
+    use sys::wide_bytes::WideBytes;
 
     use super::encode::put_argument;
     use super::*;
@@ -250,6 +251,20 @@ mod tests {
                 assert_eq!(header.database, (!crosses).then_some(change.database));
                 assert_eq!(header.slot, change.slot);
                 assert_eq!(record.changes().collect::<Vec<_>>(), [*change]);
+            });
+        }
+    }
+
+    #[test]
+    fn memory_of_each_kind_gets_the_same_bytes() {
+        let mut random = Prng::new(13);
+        for _ in 0..5_000 {
+            draw(&mut random, |change| {
+                let (record, mut bytes) = (Record::one(UnixMs(-5), change), Vec::new());
+                let mut wide = WideBytes::with_capacity(usize::from(change.creates) * 100);
+                let lsns =
+                    [record.encode(Lsn(70), &mut bytes), record.encode_into(Lsn(70), &mut wide)];
+                assert!(lsns[0] == lsns[1] && *wide == *bytes, "{change:?}");
             });
         }
     }

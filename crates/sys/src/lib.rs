@@ -7,8 +7,9 @@
 //! program itself), `fork.rs` (who is a forked child), `crash.rs` (the report of a fatal signal),
 //! `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`; two allocators: that of `allocations.rs`
 //! counts, for a program that measures itself, that of `large_blocks.rs` maps large blocks;
-//! `wide_buffer.rs`, memory for a disk; `background_read.rs`, a read while its caller goes on; and
-//! `memory_copy.rs` and `return_stack.rs`, which need the processor, not the system.
+//! `wide_buffer.rs`, memory for a disk, and `wide_bytes.rs`, parts of it that grow;
+//! `background_read.rs`, a read while its caller goes on; and `memory_copy.rs` and
+//! `return_stack.rs`, which need the processor, not the system.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy: the callers decide who may connect, when to map and what to do about an
 //! error.
@@ -35,3 +36,4 @@ pub mod socket;
 pub mod syslog;
 pub mod tsc_clock;
 pub mod wide_buffer;
+pub mod wide_bytes;

@@ -11,8 +11,8 @@ use std::slice;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// The bytes of a huge page.
-const HUGE_BYTES: usize = 2 << 20;
-const PAGE_BYTES: usize = 4096;
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Memory of this process that begins with a page, a huge one where it is as long and the system
 /// has one at hand. It has zeroes at first, and takes memory as it is written.
@@ -58,6 +58,17 @@ impl WideBuffer {
                 unsafe { madvise(buffer.as_ptr().cast_mut().cast(), bytes, Advice::LinuxHugepage) };
         }
         Ok(buffer)
+    }
+
+    /// Returns where the memory begins.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        // SAFETY: it begins within the mapping.
+        unsafe { self.mapping.add(self.start) }
+    }
+
+    /// Returns how long the memory is, without borrowing it.
+    pub(crate) fn byte_count(&self) -> usize {
+        self.bytes
     }
 }
 

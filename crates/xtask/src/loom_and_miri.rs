@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 /// The crates whose protocols loom runs.
 const MODELLED_CRATES: [&str; 2] = ["arena", "ring"];
 /// The crates whose memory accesses miri runs.
-const INTERPRETED_CRATES: [&str; 2] = ["arena", "ring"];
+const INTERPRETED_CRATES: [&str; 3] = ["arena", "ring", "sys"];
 
 /// Runs the loom tests: every interleaving of the sequence and pin protocols, and of a lane's.
 ///

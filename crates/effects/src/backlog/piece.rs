@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use base::{Lsn, crc32c};
+use sys::wide_bytes::WideBytes;
 
 use crate::record::Record;
 
@@ -28,7 +29,7 @@ const SUMMED_BYTES_MAX: usize = SUMMED_BYTES + RECORD_BYTES_USUAL;
 /// Records one after the other.
 #[derive(Default)]
 pub(super) struct PieceMemory {
-    bytes: Vec<u8>,
+    bytes: WideBytes,
     /// Where the first record begins in them.
     begin: usize,
     /// How much of them is in the checksum, with what is before the first record.
@@ -41,17 +42,23 @@ pub(super) struct PieceMemory {
 impl PieceMemory {
     /// Returns an empty piece that is full behind `piece_bytes`.
     pub(super) fn new(piece_bytes: usize) -> PieceMemory {
-        PieceMemory {
-            bytes: Vec::with_capacity(capacity_of(piece_bytes)),
-            ..PieceMemory::default()
-        }
+        PieceMemory::of(WideBytes::with_capacity(capacity_of(piece_bytes)))
     }
 
-    /// As [`PieceMemory::new`], touched now: a shortage shows at the start, and no write waits for
-    /// a page later.
-    pub(super) fn touched(piece_bytes: usize) -> PieceMemory {
-        // Not `vec![0; ..]`: zero pages of the system would only be promised.
-        PieceMemory { bytes: vec![1; capacity_of(piece_bytes)], ..PieceMemory::default() }
+    /// Returns so many pieces, touched now: a shortage shows at the start, and no write waits for a
+    /// page later. A disk takes more at once from memory that is side by side.
+    pub(super) fn touched(count: usize, piece_bytes: usize) -> Vec<PieceMemory> {
+        let touched = |mut bytes: WideBytes| {
+            // Not zeroes, which the system would only promise.
+            bytes.resize(bytes.capacity(), 1);
+            PieceMemory::of(bytes)
+        };
+        let all = WideBytes::several(count, capacity_of(piece_bytes));
+        all.into_iter().map(touched).collect()
+    }
+
+    fn of(bytes: WideBytes) -> PieceMemory {
+        PieceMemory { bytes, ..PieceMemory::default() }
     }
 
     /// Empties it for records that begin at `position` of the stream, whose checksum is worked out
@@ -76,7 +83,7 @@ impl PieceMemory {
     /// Appends `record`, behind those up to `before`; returns its LSN.
     #[inline]
     pub(super) fn append(&mut self, record: &Record<'_>, before: Lsn) -> Lsn {
-        let lsn = record.encode(before, &mut self.bytes);
+        let lsn = record.encode_into(before, &mut self.bytes);
         if self.bytes.len() >= self.sum_at {
             self.sum();
         }
@@ -136,17 +143,22 @@ impl PieceMemory {
         self.sum_at = self.summed + SUMMED_BYTES;
     }
 
-    /// Gives the memory back that an unusually large record has taken, beyond what a piece of
-    /// `piece_bytes` has.
+    /// Empties it, and gives the memory up that an unusually large record has taken, for that of a
+    /// piece of `piece_bytes`.
     pub(super) fn shrink(&mut self, piece_bytes: usize) {
         self.bytes.clear();
         self.begin = 0;
-        self.bytes.shrink_to(capacity_of(piece_bytes));
+        if self.capacity() > capacity_of(piece_bytes) {
+            *self = PieceMemory::new(piece_bytes);
+        }
     }
 }
 
-/// Returns the memory of a piece of `piece_bytes`.
+/// Returns the memory of a piece of `piece_bytes`: whole blocks where it is large.
 fn capacity_of(piece_bytes: usize) -> usize {
-    let before = if piece_bytes >= LARGE_BYTES_MIN { BLOCK_BYTES } else { 0 };
-    before + piece_bytes + RECORD_BYTES_USUAL.min(piece_bytes)
+    let bytes = piece_bytes + RECORD_BYTES_USUAL.min(piece_bytes);
+    match piece_bytes >= LARGE_BYTES_MIN {
+        true => (BLOCK_BYTES + bytes).next_multiple_of(BLOCK_BYTES),
+        false => bytes,
+    }
 }

@@ -1,6 +1,9 @@
 //! Makes the bytes of records.
 
+use std::ops::DerefMut;
+
 use base::{Lsn, Slot, UnixMs};
+use sys::wide_bytes::WideBytes;
 
 use super::{
     CHANGE_HEADER_BYTES, CREATES, DATABASES, ENCODING_ONLY, KIND_AT, LENGTH_BYTES_MAX, LONG,
@@ -8,6 +11,47 @@ use super::{
 };
 use crate::change::{Cause, Change};
 use crate::effect::{Effect, Expiry, LastUse};
+
+/// What the bytes of records are added to.
+pub(crate) trait RecordBytes: DerefMut<Target = [u8]> {
+    /// Makes room for `additional` bytes.
+    fn reserve(&mut self, additional: usize);
+    /// Adds `bytes`.
+    fn extend_from_slice(&mut self, bytes: &[u8]);
+    /// Adds the bytes of all `parts`.
+    fn extend_from_parts<const N: usize>(&mut self, parts: [&[u8]; N]);
+}
+
+impl RecordBytes for Vec<u8> {
+    fn reserve(&mut self, additional: usize) {
+        self.reserve(additional);
+    }
+
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn extend_from_parts<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        parts.into_iter().for_each(|part| self.extend_from_slice(part));
+    }
+}
+
+impl RecordBytes for WideBytes {
+    #[inline]
+    fn reserve(&mut self, additional: usize) {
+        self.reserve(additional);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    #[inline(always)]
+    fn extend_from_parts<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        self.extend_from_parts(parts);
+    }
+}
 
 /// A record that has no LSN yet.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +74,17 @@ impl<'a> Record<'a> {
     /// Appends the record's bytes to `out`, a stream that has come to `before`; returns the
     /// record's LSN, which is the position behind it.
     pub fn encode(&self, before: Lsn, out: &mut Vec<u8>) -> Lsn {
+        self.encode_into(before, out)
+    }
+
+    /// As [`Record::encode`], to bytes of any kind.
+    #[inline]
+    pub(crate) fn encode_into(&self, before: Lsn, out: &mut impl RecordBytes) -> Lsn {
+        if let Content::One(time, change) = self.content
+            && let Some(lsn) = put_short_set(time, change, before, out)
+        {
+            return lsn;
+        }
         let start = out.len();
         match self.content {
             Content::One(time, change) if !change.effect.crosses_databases() => {
@@ -104,7 +159,7 @@ fn slot_number(slot: Option<Slot>) -> u16 {
 }
 
 /// Appends the header of a record; length, LSN and what its changes share follow later.
-fn begin(time: UnixMs, out: &mut Vec<u8>) {
+fn begin(time: UnixMs, out: &mut impl RecordBytes) {
     let mut header = [0; RECORD_HEADER_BYTES];
     header[16..24].copy_from_slice(&time.0.to_le_bytes());
     header[24] = VERSION;
@@ -122,19 +177,46 @@ fn finish(shared: &CommonFields, record: &mut [u8]) {
 
 /// Appends the record of an only change, all of it about one database, to a stream that has come to
 /// `before`; returns its LSN.
-fn put_record_of(time: UnixMs, change: &Change<'_>, before: Lsn, out: &mut Vec<u8>) -> Lsn {
+fn put_record_of(
+    time: UnixMs,
+    change: &Change<'_>,
+    before: Lsn,
+    out: &mut impl RecordBytes,
+) -> Lsn {
     let start = out.len();
     out.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
     put_event(change.event, out);
-    let kind = match change.effect {
-        // The most frequent one.
-        Effect::Set { key, value, expiry } => put_set(key, value, expiry, out),
-        _ => put_effect(&change.effect, out),
-    };
+    let kind = put_effect(&change.effect, out);
     let record = &mut out[start..];
     let (header, lsn) = header_of_one(time, change, kind, record.len(), before);
     record[..RECORD_HEADER_BYTES].copy_from_slice(&header);
     lsn
+}
+
+/// Appends such a record where it is one of the most frequent ones, which have all of their bytes
+/// written in one go, once each: as [`put_record_of`] would.
+#[inline(always)]
+fn put_short_set(
+    time: UnixMs,
+    change: &Change<'_>,
+    before: Lsn,
+    out: &mut impl RecordBytes,
+) -> Option<Lsn> {
+    let Effect::Set { key, value, expiry: Expiry::Clear } = change.effect else { return None };
+    let (key_length, value_length) = (short_length(key)?, short_length(value)?);
+    if !change.event.is_empty() {
+        return None;
+    }
+    let length = RECORD_HEADER_BYTES + 1 + key.len() + 1 + value.len();
+    let (header, lsn) = header_of_one(time, change, kind::SET, length, before);
+    out.extend_from_parts([&header, &[key_length], key, &[value_length], value]);
+    Some(lsn)
+}
+
+/// Returns the length of an argument that has one of a byte before it.
+#[inline(always)]
+fn short_length(argument: &[u8]) -> Option<u8> {
+    u8::try_from(argument.len()).ok().filter(|length| *length != LONG)
 }
 
 /// Returns the header of a record of `length` bytes that has `change` alone, of this `kind`, and
@@ -170,13 +252,13 @@ fn header_of_one(
 
 /// Appends the name of an event, of which most changes have none.
 #[inline]
-fn put_event(event: &str, out: &mut Vec<u8>) {
+fn put_event(event: &str, out: &mut impl RecordBytes) {
     if !event.is_empty() {
         out.extend_from_slice(event.as_bytes());
     }
 }
 
-fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
+fn put_change(change: &Change<'_>, out: &mut impl RecordBytes) {
     let start = out.len();
     // The length and the kind follow below.
     let mut header = [0; CHANGE_HEADER_BYTES];
@@ -202,7 +284,7 @@ fn marks_of(change: &Change<'_>) -> u8 {
 }
 
 /// Appends the arguments of `effect` and returns its kind.
-fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
+fn put_effect(effect: &Effect<'_>, out: &mut impl RecordBytes) -> u8 {
     let mut put = |arguments: &[&[u8]]| put_arguments(arguments, out);
     match *effect {
         Effect::Set { key, value, expiry } => put_set(key, value, expiry, out),
@@ -266,7 +348,7 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
 
 /// Puts the arguments of [`Effect::Set`] and returns its kind.
 #[inline]
-fn put_set(key: &[u8], value: &[u8], expiry: Expiry, out: &mut Vec<u8>) -> u8 {
+fn put_set(key: &[u8], value: &[u8], expiry: Expiry, out: &mut impl RecordBytes) -> u8 {
     put_arguments(&[key, value], out);
     match expiry {
         Expiry::Clear => kind::SET,
@@ -295,18 +377,18 @@ fn put_use_and_expiry(
 }
 
 #[inline]
-fn put_arguments(arguments: &[&[u8]], out: &mut Vec<u8>) {
+fn put_arguments(arguments: &[&[u8]], out: &mut impl RecordBytes) {
     let bytes: usize = arguments.iter().map(|it| it.len() + LENGTH_BYTES_MAX).sum();
     out.reserve(bytes);
     arguments.iter().for_each(|argument| put_argument(argument, out));
 }
 
 #[inline]
-pub(super) fn put_argument(argument: &[u8], out: &mut Vec<u8>) {
-    match u8::try_from(argument.len()) {
-        Ok(length) if length != LONG => out.push(length),
-        _ => {
-            out.push(LONG);
+pub(super) fn put_argument(argument: &[u8], out: &mut impl RecordBytes) {
+    match short_length(argument) {
+        Some(length) => out.extend_from_slice(&[length]),
+        None => {
+            out.extend_from_slice(&[LONG]);
             out.extend_from_slice(&(argument.len() as u64).to_le_bytes());
         }
     }

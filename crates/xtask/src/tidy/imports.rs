@@ -21,7 +21,7 @@ const ROWS: &[Row] = &[
     row("collections", &["base"]),
     // Its tests measure what is allocated.
     Row { name: "rdb", may_use: &["base", "collections"], tests_may_use: &["sys"] },
-    row("effects", &["base"]),
+    row("effects", &["base", "sys"]),
     row("wal", &["base", "sys"]),
     row("policy", &["base"]),
     over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects", "policy"]),
