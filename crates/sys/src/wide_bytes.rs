@@ -137,7 +137,9 @@ impl WideBytes {
             // nobody else gives it back.
             unsafe { Vec::from_raw_parts(heap.start.as_ptr(), heap.length, heap.capacity) }
         } else {
-            let mut bytes = Vec::with_capacity(self.length.saturating_add(additional));
+            // As much as a `Vec` that is as long would take.
+            let least = self.length.saturating_add(additional);
+            let mut bytes = Vec::with_capacity(least.max(self.capacity.saturating_mul(2)));
             bytes.extend_from_slice(self);
             bytes
         };
