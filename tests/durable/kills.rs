@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use base::prng::Prng;
-use harness::{Connection, Request, Server, TempFolder, let_pass, number, request};
+use harness::{Connection, Request, Server, TempFolder, let_pass, number, request, words};
 use resp::Value;
 
 use super::durable;
@@ -70,6 +70,26 @@ fn killed_server_has_every_write_that_it_acknowledged_and_no_half_of_another() {
     let writes: u64 = progress.iter().map(|it| it.acknowledged.load(Ordering::Relaxed)).sum();
     println!("{kills} kills, {writes} writes acknowledged");
     assert!(writes > 0, "the servers wrote before they were killed");
+}
+
+#[test]
+fn a_write_behind_a_change_to_always_is_there_however_much_is_not_written_yet() {
+    for kill in 0..3 {
+        let folder = TempFolder::new();
+        let launch = || durable(folder.path()).option("appendfsync", "everysec");
+        let mut server = launch().start();
+        let mut connection = server.unix();
+        let value = "v".repeat(1_500_000);
+        let large = (0..20).map(|key| request(&["SET", &format!("key:{key}"), &value]));
+        let last = ["CONFIG SET appendfsync always", "SET last 1"].map(words);
+        for request in large.chain(last) {
+            assert_eq!(connection.ask(&request).value, Value::Simple(b"OK".to_vec()));
+        }
+        server.signal("KILL");
+        server.wait();
+        let server = launch().start();
+        assert_eq!(server.unix().call("GET last"), Value::Bulk(b"1".to_vec()), "kill {kill}");
+    }
 }
 
 /// Sets three keys to ever higher numbers at once, until the server is gone.

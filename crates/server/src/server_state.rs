@@ -10,7 +10,7 @@ use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
 use effects::{BACKLOG_BYTES_MIN, WriteRefusal};
 use engine::{CommandStats, Position, TimingSettings};
 use keyspace::Keyspace;
-use runtime::{Environment, Memory, Options, Runtime};
+use runtime::{Environment, Memory, Options, Runtime, SyncPolicy};
 use sys::error_text::base_text;
 use sys::memfd_segments::OwnedSegments;
 use sys::poll::Waker;
@@ -298,7 +298,7 @@ impl ServerState {
         self.apply(&settings);
         notice::log(&config, &next);
         *self.config() = next;
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.take_effect(settings);
         // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
         self.admit_writes_as_saved();
@@ -306,6 +306,18 @@ impl ServerState {
         // The policy may be another one.
         self.durability.wake();
         Ok(())
+    }
+
+    /// Makes `settings` those of this moment. Where writes are to be durable before their replies
+    /// leave, that holds for all that come from now on, whatever is not durable yet.
+    fn take_effect(&self, settings: Settings) {
+        let mut current = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_always = settings.persistence.sync_policy == SyncPolicy::Always;
+        *current = Arc::new(settings);
+        // With the settings locked: what `release_written` does comes before it or knows of it.
+        if is_always && let Some(durable) = self.durability.durable_lsn() {
+            self.runtime.engine().gate().set(durable);
+        }
     }
 
     /// Does what can fail for `next` to take the place of `current`: all of it, or nothing.
@@ -512,6 +524,15 @@ impl ServerState {
     pub fn release_replies(&self, durable: Option<Lsn>) {
         let gate = self.runtime.engine().gate();
         durable.map_or_else(|| gate.open(), |durable| gate.set(durable));
+        self.mailboxes.iter().for_each(|mailbox| mailbox.release());
+    }
+
+    /// As [`ServerState::release_replies`], up to what `released` says of the policy of this moment.
+    pub fn release_written(&self, released: impl FnOnce(SyncPolicy) -> Lsn) {
+        {
+            let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+            self.runtime.engine().gate().set(released(settings.persistence.sync_policy));
+        }
         self.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
 

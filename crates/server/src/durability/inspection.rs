@@ -213,8 +213,8 @@ impl Log {
             }
             Ok(records) => {
                 *text += &format!(
-                    "{records} records. The log ends at LSN {}; {} bytes behind it were never \
-                     durable and are cut when a server starts.\n",
+                    "{records} records. The log ends at LSN {}; {} bytes behind it, which it does \
+                     not call durable, are cut when a server starts.\n",
                     end.lsn, end.torn_bytes
                 );
             }

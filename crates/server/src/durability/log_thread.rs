@@ -202,7 +202,7 @@ impl Log {
             self.fail(&error, shared);
             return None;
         }
-        self.publish(policy, shared);
+        self.publish(shared);
         if is_full {
             self.give_up_spare();
             return Some(RETRY_INTERVAL);
@@ -277,17 +277,19 @@ impl Log {
     }
 
     /// Tells all who wait how far the log has come.
-    fn publish(&self, policy: SyncPolicy, shared: &ServerState) {
+    fn publish(&self, shared: &ServerState) {
         let writer = self.writer();
         let progress = &shared.durability.progress;
         progress.written.store(writer.lsn(), Ordering::SeqCst);
         progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
         shared.durability.note_progress();
-        let released = match policy {
-            SyncPolicy::Always => writer.durable_lsn(),
-            SyncPolicy::EverySecond | SyncPolicy::Never => writer.lsn() + UNWRITTEN_BYTES_MAX,
-        };
-        shared.release_replies(Some(Lsn(released)));
+        // The policy may have changed since the frame was begun.
+        shared.release_written(|policy| {
+            Lsn(match policy {
+                SyncPolicy::Always => writer.durable_lsn(),
+                SyncPolicy::EverySecond | SyncPolicy::Never => writer.lsn() + UNWRITTEN_BYTES_MAX,
+            })
+        });
     }
 
     /// Never writes again. Replies that wait will never leave; who waits for them is told by the

@@ -85,7 +85,7 @@ pub fn recover(
             bytes = end.torn_bytes,
             segment = end.segment.as_deref().unwrap_or_default(),
             offset = end.offset,
-            "The append-only file ends in what was never durable, which is cut"
+            "The append-only file ends in what it does not call durable, which is cut"
         );
     }
     let took = (sys::clock::monotonic() - begun).as_secs_f64();
