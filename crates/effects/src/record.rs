@@ -256,6 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn short_set_has_the_bytes_of_any_record() {
+        let bytes = [b'x'; 256];
+        for (key, value) in
+            [0, 1, 253, 254, 255, 256].map(|one| [0, 1, 254, 255].map(|it| (one, it))).concat()
+        {
+            let (key, value) = (&bytes[..key], &bytes[..value]);
+            let effect = Effect::Set { key, value, expiry: Expiry::Clear };
+            let slot = Slot(key.len() as u16);
+            let change = Change::in_slot(DB0, EventClass::String, effect, Some(slot));
+            let change = Change { creates: key.is_empty(), removes: value.is_empty(), ..change };
+            let (mut all, mut short) = (Vec::new(), Vec::new());
+            let lsn_of_all = encode::put_record_of(UnixMs(7), &change, Lsn(9), &mut all);
+            let lsn = encode::put_short_set(UnixMs(7), &change, Lsn(9), &mut short);
+            let is_short = key.len() < 255 && value.len() < 255;
+            let expected = if is_short { (Some(lsn_of_all), all) } else { (None, Vec::new()) };
+            assert_eq!((lsn, short), expected, "{} and {}", key.len(), value.len());
+        }
+    }
+
+    #[test]
     fn memory_of_each_kind_gets_the_same_bytes() {
         let mut random = Prng::new(13);
         for _ in 0..5_000 {

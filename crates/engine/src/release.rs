@@ -1,8 +1,9 @@
 //! When the replies of a batch may leave.
 //!
 //! A reply tells the peer that its write is safe, so it is held until the write's record is as
-//! durable as the policy asks. Whoever makes records durable closes the gate and moves it on; as
-//! long as nobody does, it is open, and every reply leaves at once.
+//! durable as the policy asks. Whoever makes records durable closes the gate and moves it on, and
+//! a change of the policy to a stricter one closes it, too; as long as nobody does, it is open, and
+//! every reply leaves at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

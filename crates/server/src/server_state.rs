@@ -314,7 +314,7 @@ impl ServerState {
         let mut current = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let is_always = settings.persistence.sync_policy == SyncPolicy::Always;
         *current = Arc::new(settings);
-        // With the settings locked: what `release_written` does comes before it or knows of it.
+        // With the settings locked: `release_written` has moved the gate before, or sees these.
         if is_always && let Some(durable) = self.durability.durable_lsn() {
             self.runtime.engine().gate().set(durable);
         }
@@ -520,14 +520,14 @@ impl ServerState {
     }
 
     /// Lets replies leave whose records are durable, up to `durable`, and no others; `None` lets
-    /// all leave. Called when records have become durable.
+    /// all leave, as when no log is kept any more.
     pub fn release_replies(&self, durable: Option<Lsn>) {
         let gate = self.runtime.engine().gate();
         durable.map_or_else(|| gate.open(), |durable| gate.set(durable));
         self.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
 
-    /// As [`ServerState::release_replies`], up to what `released` says of the policy of this moment.
+    /// As [`ServerState::release_replies`], up to what `released` says of the policy now in force.
     pub fn release_written(&self, released: impl FnOnce(SyncPolicy) -> Lsn) {
         {
             let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);

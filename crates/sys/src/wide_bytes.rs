@@ -20,28 +20,33 @@ pub struct WideBytes {
     start: NonNull<u8>,
     length: usize,
     capacity: usize,
-    /// What the part is of; none where the memory is a `Vec`'s.
+    /// What the part is of; none where the memory is a `Vec`'s. Only ever asked where it begins and
+    /// how long it is: to borrow its bytes would be to borrow those of other parts.
     whole: Option<Arc<WideBuffer>>,
 }
 
-// SAFETY: it is memory that nothing else refers to, a `Vec`'s or a part of a buffer's.
+// SAFETY: it is memory that nothing else refers to, a `Vec`'s or a part of a buffer's. Nobody
+// reaches the bytes of another part through the buffer, which any thread may unmap, the last one.
 unsafe impl Send for WideBytes {}
-// SAFETY: what is shared is only read.
+// SAFETY: as above, and what is shared is only read.
 unsafe impl Sync for WideBytes {}
 
 impl WideBytes {
-    /// Returns no bytes, with room for `capacity` on the heap.
+    /// Returns an empty one with room for `capacity` bytes, on the heap.
     pub fn with_capacity(capacity: usize) -> WideBytes {
         WideBytes::of_heap(Vec::with_capacity(capacity))
     }
 
-    /// Returns `count` times no bytes, each with room for `capacity`, in whole pages that lie side
-    /// by side on huge ones. Where all together would fill a huge page by less than half, or the
-    /// system has no memory for that, they are on the heap.
+    /// Returns `count` empty ones, each with room for `capacity` bytes, in whole pages that lie
+    /// side by side on huge ones. Where all together would fill a huge page by less than half, or
+    /// the system has no memory for that, they are on the heap.
+    ///
+    /// # Panics
+    /// As a `Vec` does, or aborts, where there is no memory.
     pub fn several(count: usize, capacity: usize) -> Vec<WideBytes> {
-        let part_bytes = capacity.next_multiple_of(PAGE_BYTES);
+        let part_bytes = capacity.checked_next_multiple_of(PAGE_BYTES).expect("memory has an end");
         let whole = count.checked_mul(part_bytes).and_then(|bytes| {
-            let rest = bytes.next_multiple_of(HUGE_BYTES) - bytes;
+            let rest = bytes.checked_next_multiple_of(HUGE_BYTES)? - bytes;
             let bytes = if rest <= HUGE_BYTES / 2 { bytes + rest } else { bytes };
             (bytes >= HUGE_BYTES).then(|| WideBuffer::new(bytes).ok())?
         });
@@ -59,7 +64,7 @@ impl WideBytes {
         WideBytes { start, length: bytes.len(), capacity: bytes.capacity(), whole: None }
     }
 
-    /// Returns no bytes in the `capacity` of them from `offset` on, which no other part has.
+    /// Returns an empty one in the `capacity` bytes from `offset` on, which no other part has.
     fn of_part(whole: &Arc<WideBuffer>, offset: usize, capacity: usize) -> WideBytes {
         // Not the buffer's length as a slice: that would borrow what other parts write.
         let bytes = whole.byte_count();
@@ -117,7 +122,7 @@ impl WideBytes {
     /// Adds the bytes of all `parts`, one after the other, each of which is likely to be short.
     #[inline(always)]
     pub fn extend_from_parts<const N: usize>(&mut self, parts: [&[u8]; N]) {
-        // Of more than there can be, no room is made.
+        // `reserve` refuses a sum beyond what there can be.
         let bytes = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
         self.reserve(bytes);
         let mut end = self.length;
@@ -148,7 +153,8 @@ impl WideBytes {
     }
 }
 
-/// Copies `bytes` to `to`: a call of the library would take longer than few bytes do.
+/// Copies `bytes` to `to`: a call of the library would take longer than few bytes do, as
+/// docs/decisions/0018-log.md says with figures.
 ///
 /// # Safety
 /// There is room for so many, in memory that nothing else refers to.

@@ -5,8 +5,8 @@
 //! is known by one of two things: a frame further on that was written when the bytes before it were
 //! durable already; or that each sector of the bad frame has something written in it, so that none
 //! of them is missing. A frame is taken for torn where one of its sectors is all zeroes, though a
-//! client may have written them: damage elsewhere in the log's very last frame is then not told
-//! from that.
+//! client may have written them: damage elsewhere in a frame that no later one calls durable is
+//! then not told from that.
 
 use std::io;
 
@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 1 << 20;
 pub enum Verdict {
     /// Nothing.
     End,
-    /// What no sync had made durable: so many bytes up to the last one that is no zero.
+    /// What no frame calls durable: so many bytes up to the last one that is no zero.
     Torn {
         /// How many.
         bytes: u64,

@@ -573,7 +573,7 @@ fn a_power_cut_while_a_frame_past_the_cache_is_tried_again_tears_the_end_alone()
             ..Faults::default()
         });
         let payload = [3; 9_000];
-        let given = LaidPieces::in_blocks(&payload, 5_000, seed as usize);
+        let given = LaidPieces::in_blocks(&payload, 5_000, seed as usize / 2);
         let append = |writer: &mut Writer| match seed % 2 {
             0 => writer.append(&payload),
             _ => writer.append_pieces(given.iter()),

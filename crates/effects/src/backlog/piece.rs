@@ -45,10 +45,13 @@ impl PieceMemory {
         PieceMemory::of(WideBytes::with_capacity(capacity_of(piece_bytes)))
     }
 
-    /// Returns so many pieces, touched now: a shortage shows at the start, and no write waits for a
-    /// page later. A disk takes more at once from memory that is side by side.
+    /// Returns `count` pieces to begin with, touched now: a shortage shows at the start, and no
+    /// write waits for a page of theirs later. A disk takes more at once from memory that is side
+    /// by side. One that a large record moves is replaced by [`PieceMemory::new`].
     pub(super) fn touched(count: usize, piece_bytes: usize) -> Vec<PieceMemory> {
         let touched = |mut bytes: WideBytes| {
+            // What has more counts as moved by a large record.
+            debug_assert_eq!(bytes.capacity(), capacity_of(piece_bytes));
             // Not zeroes, which the system would only promise.
             bytes.resize(bytes.capacity(), 1);
             PieceMemory::of(bytes)

@@ -177,7 +177,7 @@ fn finish(shared: &CommonFields, record: &mut [u8]) {
 
 /// Appends the record of an only change, all of it about one database, to a stream that has come to
 /// `before`; returns its LSN.
-fn put_record_of(
+pub(super) fn put_record_of(
     time: UnixMs,
     change: &Change<'_>,
     before: Lsn,
@@ -193,10 +193,11 @@ fn put_record_of(
     lsn
 }
 
-/// Appends such a record where it is one of the most frequent ones, which have all of their bytes
-/// written in one go, once each: as [`put_record_of`] would.
+/// Appends the record of a SET with a short key and value, no expiry and no event, as most are, and
+/// returns its LSN; none, and nothing appended, for any other. The bytes are those of
+/// [`put_record_of`], but each is written once.
 #[inline(always)]
-fn put_short_set(
+pub(super) fn put_short_set(
     time: UnixMs,
     change: &Change<'_>,
     before: Lsn,

@@ -64,8 +64,10 @@ impl Worker<'_> {
             self.log_turn.add_writer();
         }
         self.mailbox.hold_replies(true);
-        if !member.connection.awaits_release(&context!(self)) {
-            // The gate has moved on in between, and its mover may have seen nothing held.
+        let awaits_release = member.connection.awaits_release(&context!(self));
+        if !awaits_release || self.shared.durability.has_failed() {
+            // In between the gate has moved on, or the log has failed, and who has released the
+            // replies for that may have seen nothing held.
             self.mailbox.post(Message::Released);
         }
         self.note_held();
