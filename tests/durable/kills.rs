@@ -19,6 +19,8 @@ use super::durable;
 const KILLS_DEFAULT: u64 = 8;
 /// Clients that write at once, each its own two keys.
 const WRITERS: usize = 4;
+/// What a writer sends for each number.
+const TRANSACTION_REQUESTS: usize = 5;
 /// How long a server writes at most before it is killed.
 const LIFE_US_MAX: u64 = 60_000;
 
@@ -103,7 +105,7 @@ fn write(mut connection: Connection, index: usize, progress: &Progress, load: Lo
             return;
         }
         for number in numbers {
-            for _ in 0..requests.len() as u64 / load.pipeline {
+            for _ in 0..TRANSACTION_REQUESTS {
                 match connection.read() {
                     Ok(reply) => assert!(reply.error().is_none(), "{reply:?}"),
                     Err(_) => return,
@@ -115,7 +117,7 @@ fn write(mut connection: Connection, index: usize, progress: &Progress, load: Lo
 }
 
 /// Returns what sets the keys of a writer to `number`.
-fn transaction(index: usize, number: u64, load: Load) -> [Request; 5] {
+fn transaction(index: usize, number: u64, load: Load) -> [Request; TRANSACTION_REQUESTS] {
     let (first, second) = (format!("first:{index}"), format!("second:{index}"));
     let (value, padding) = (number.to_string(), padding(number, load));
     [

@@ -26,11 +26,14 @@ pub struct ReleaseGate {
 impl Default for ReleaseGate {
     /// Returns an open gate.
     fn default() -> ReleaseGate {
-        ReleaseGate { durable: AtomicU64::new(u64::MAX) }
+        ReleaseGate { durable: AtomicU64::new(ReleaseGate::ALL.0) }
     }
 }
 
 impl ReleaseGate {
+    /// What an open gate is set to: it holds nothing.
+    pub const ALL: Lsn = Lsn(u64::MAX);
+
     /// Returns whether replies that wait for `release` may leave.
     #[inline]
     pub fn is_due(&self, release: Release) -> bool {
@@ -43,11 +46,6 @@ impl ReleaseGate {
     /// earlier records leave.
     pub fn set(&self, durable: Lsn) {
         self.durable.store(durable.0, Ordering::SeqCst);
-    }
-
-    /// Holds nothing any more.
-    pub fn open(&self) {
-        self.set(Lsn(u64::MAX));
     }
 }
 
@@ -67,7 +65,7 @@ mod tests {
         gate.set(Lsn(7));
         check(7, true);
         check(8, false);
-        gate.open();
+        gate.set(ReleaseGate::ALL);
         check(u64::MAX, true);
     }
 }

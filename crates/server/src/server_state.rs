@@ -314,7 +314,7 @@ impl ServerState {
         let mut current = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let is_always = settings.persistence.sync_policy == SyncPolicy::Always;
         *current = Arc::new(settings);
-        // With the settings locked: `release_written` has moved the gate before, or sees these.
+        // With the settings locked: `release_replies` has moved the gate before, or sees these.
         if is_always && let Some(durable) = self.durability.durable_lsn() {
             self.runtime.engine().gate().set(durable);
         }
@@ -519,16 +519,9 @@ impl ServerState {
         records.map(tell).count()
     }
 
-    /// Lets replies leave whose records are durable, up to `durable`, and no others; `None` lets
-    /// all leave, as when no log is kept any more.
-    pub fn release_replies(&self, durable: Option<Lsn>) {
-        let gate = self.runtime.engine().gate();
-        durable.map_or_else(|| gate.open(), |durable| gate.set(durable));
-        self.mailboxes.iter().for_each(|mailbox| mailbox.release());
-    }
-
-    /// As [`ServerState::release_replies`], up to what `released` says of the policy now in force.
-    pub fn release_written(&self, released: impl FnOnce(SyncPolicy) -> Lsn) {
+    /// Lets replies leave up to the record that `released` says under the policy now in force, and
+    /// no others.
+    pub fn release_replies(&self, released: impl FnOnce(SyncPolicy) -> Lsn) {
         {
             let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
             self.runtime.engine().gate().set(released(settings.persistence.sync_policy));

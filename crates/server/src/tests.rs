@@ -508,7 +508,7 @@ fn receive(client: &mut UnixStream, reply: &[u8]) {
 fn replies_leave_when_their_records_are_released_and_not_before() {
     let server = TestServer::start("effect-backlog-size 1mb");
     let end = || server.shared.runtime.backlog().extent().end;
-    server.shared.release_replies(Some(end()));
+    server.shared.release_replies(|_| end());
     let [mut first, mut second, mut reader] = [(); 3].map(|()| server.client());
     first.write_all(b"SET a 1\r\n").unwrap();
     wait_until(&server, || end() > base::Lsn(0));
@@ -521,14 +521,14 @@ fn replies_leave_when_their_records_are_released_and_not_before() {
     for client in [&first, &second] {
         assert_silent(client);
     }
-    server.shared.release_replies(Some(after_first));
+    server.shared.release_replies(|_| after_first);
     receive(&mut first, b"+OK\r\n");
     assert_silent(&second);
     // What came meanwhile is executed now, and held in its turn.
     wait_until(&server, || server.shared.keyspace().counters().changes >= 3);
     ask(&mut reader, b"GET a\r\n", b"$1\r\n3\r\n");
     assert_silent(&first);
-    server.shared.release_replies(None);
+    server.shared.release_replies(|_| engine::ReleaseGate::ALL);
     receive(&mut first, b"$1\r\n1\r\n+OK\r\n");
     receive(&mut second, b":2\r\n$2\r\n22\r\n");
     ask(&mut first, b"SET a 4\r\n", b"+OK\r\n");
@@ -541,13 +541,13 @@ fn replies_of_served_waits_leave_when_their_records_are_released() {
     let [mut waiter, mut pusher] = [(); 2].map(|()| server.client());
     waiter.write_all(b"BLPOP list 0\r\n").unwrap();
     wait_until(&server, || server.shared.clients.waits.all() == 1);
-    server.shared.release_replies(Some(end()));
+    server.shared.release_replies(|_| end());
     pusher.write_all(b"RPUSH list a\r\n").unwrap();
     wait_until(&server, || server.shared.clients.waits.all() == 0);
     for client in [&waiter, &pusher] {
         assert_silent(client);
     }
-    server.shared.release_replies(Some(end()));
+    server.shared.release_replies(|_| end());
     receive(&mut pusher, b":1\r\n");
     receive(&mut waiter, b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
 }
@@ -555,20 +555,20 @@ fn replies_of_served_waits_leave_when_their_records_are_released() {
 #[test]
 fn requests_behind_held_replies_are_executed_though_the_peer_sends_no_more() {
     let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
-    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    server.shared.release_replies(|_| server.shared.runtime.backlog().extent().end);
     let mut client = server.client();
     client.write_all(b"SET a 1\r\n").unwrap();
     wait_until(&server, || server.shared.keyspace().counters().changes == 1);
     client.write_all(b"SET b 2\r\n").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
-    server.shared.release_replies(None);
+    server.shared.release_replies(|_| engine::ReleaseGate::ALL);
     assert_eq!(read_to_end(&mut client), b"+OK\r\n+OK\r\n");
 }
 
 #[test]
 fn client_that_hangs_up_while_its_replies_are_held_is_closed() {
     let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
-    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    server.shared.release_replies(|_| server.shared.runtime.backlog().extent().end);
     let checks = || server.shared.pending_checks.load(Ordering::Relaxed);
     let mut clients = [(); 2].map(|()| server.client());
     // One has ended its session besides, and waits for its last reply.
@@ -583,7 +583,7 @@ fn client_that_hangs_up_while_its_replies_are_held_is_closed() {
 #[test]
 fn replies_that_are_held_leave_in_the_end_though_many_clients_hung_up_meanwhile() {
     let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
-    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    server.shared.release_replies(|_| server.shared.runtime.backlog().extent().end);
     let checks = || server.shared.pending_checks.load(Ordering::Relaxed);
     let mut first = server.client();
     first.write_all(b"SET a 1\r\n").unwrap();
@@ -595,7 +595,7 @@ fn replies_that_are_held_leave_in_the_end_though_many_clients_hung_up_meanwhile(
     let mut last = server.client();
     last.write_all(b"SET c 3\r\n").unwrap();
     wait_until(&server, || checks() == 2);
-    server.shared.release_replies(None);
+    server.shared.release_replies(|_| engine::ReleaseGate::ALL);
     for client in [&mut first, &mut last] {
         receive(client, b"+OK\r\n");
     }
@@ -608,7 +608,7 @@ fn held_replies_above_the_soft_output_limit_for_too_long_end_their_client() {
     let server = TestServer::start(options);
     let mut client = server.client();
     ask(&mut client, &set("key", 100_000), b"+OK\r\n");
-    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    server.shared.release_replies(|_| server.shared.runtime.backlog().extent().end);
     client.write_all(b"SET a 1\r\nGET key\r\n").unwrap();
     wait_until(&server, || server.shared.totals_since_start().output_limit_closes == 1);
     assert_eq!(read_to_end(&mut client), b"");
@@ -617,7 +617,7 @@ fn held_replies_above_the_soft_output_limit_for_too_long_end_their_client() {
 #[test]
 fn client_whose_replies_are_held_is_not_idle() {
     let server = TestServer::start("workers 1\ntimeout 1\neffect-backlog-size 1mb");
-    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    server.shared.release_replies(|_| server.shared.runtime.backlog().extent().end);
     let [mut held, mut idle] = [(); 2].map(|()| server.client());
     held.write_all(b"SET a 1\r\n").unwrap();
     wait_until(&server, || server.shared.keyspace().counters().changes == 1);
@@ -625,14 +625,14 @@ fn client_whose_replies_are_held_is_not_idle() {
     // The other was active before, and would have been closed in the same round.
     assert_eq!(read_to_end(&mut idle), b"");
     ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n");
-    server.shared.release_replies(None);
+    server.shared.release_replies(|_| engine::ReleaseGate::ALL);
     receive(&mut held, b"+OK\r\n");
 }
 
 #[test]
 fn held_replies_leave_while_the_server_shuts_down() {
     let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
-    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    server.shared.release_replies(|_| server.shared.runtime.backlog().extent().end);
     let mut held = server.client();
     held.write_all(b"SET a 1\r\n").unwrap();
     wait_until(&server, || server.shared.keyspace().counters().changes == 1);
@@ -642,7 +642,7 @@ fn held_replies_leave_while_the_server_shuts_down() {
     // It was the last one to be told, so that the worker waits for the other alone.
     assert_eq!(read_to_end(&mut last), b"");
     assert_silent(&held);
-    server.shared.release_replies(None);
+    server.shared.release_replies(|_| engine::ReleaseGate::ALL);
     assert_eq!(read_to_end(&mut held), b"+OK\r\n");
 }
 

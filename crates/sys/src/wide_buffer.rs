@@ -78,14 +78,14 @@ impl Deref for WideBuffer {
     fn deref(&self) -> &[u8] {
         // SAFETY: so many bytes from there on are in the mapping, are initialized by the system,
         // and are borrowed with the buffer.
-        unsafe { slice::from_raw_parts(self.mapping.as_ptr().add(self.start), self.bytes) }
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.bytes) }
     }
 }
 
 impl DerefMut for WideBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and nobody else borrows them.
-        unsafe { slice::from_raw_parts_mut(self.mapping.as_ptr().add(self.start), self.bytes) }
+        unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.bytes) }
     }
 }
 

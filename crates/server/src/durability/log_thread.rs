@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base::Lsn;
 use effects::WriteRefusal;
+use engine::ReleaseGate;
 use runtime::{RecordLog, SYNC_INTERVAL, SyncPolicy};
 use wal::{Preparation, Spare, WriteError, Writer, ZEROED_PIECE_BYTES};
 
@@ -284,7 +285,7 @@ impl Log {
         progress.durable.store(writer.durable_lsn(), Ordering::SeqCst);
         shared.durability.note_progress();
         // The policy may have changed since the frame was begun.
-        shared.release_written(|policy| {
+        shared.release_replies(|policy| {
             Lsn(match policy {
                 SyncPolicy::Always => writer.durable_lsn(),
                 SyncPolicy::EverySecond | SyncPolicy::Never => writer.lsn() + UNWRITTEN_BYTES_MAX,
@@ -418,7 +419,7 @@ impl Log {
         for reason in [WriteRefusal::DiskFull, WriteRefusal::LogFailed] {
             shared.keyspace().admission().set(reason, false);
         }
-        shared.release_replies(None);
+        shared.release_replies(|_| ReleaseGate::ALL);
         Ok(())
     }
 

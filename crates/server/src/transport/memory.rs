@@ -294,7 +294,7 @@ mod tests {
         let worker = TestWorker::start();
         let shared = &worker.shared;
         let end = || shared.runtime.backlog().extent().end;
-        shared.release_replies(Some(end()));
+        shared.release_replies(|_| end());
         let [first, second, reader] = [(); 3].map(|()| worker.client(|_| {}));
         let await_changes = |count| {
             let start = Instant::now();
@@ -319,12 +319,12 @@ mod tests {
             let state = client.wait_until(|state| state.is_armed);
             assert!(state.replies.is_empty(), "{}", state.replies.escape_ascii());
         }
-        shared.release_replies(Some(after_first));
+        shared.release_replies(|_| after_first);
         first.hear(b"+OK\r\n");
         // What came meanwhile is executed now, and held in its turn.
         await_changes(3);
         assert!(second.0.state().replies.is_empty());
-        shared.release_replies(None);
+        shared.release_replies(|_| engine::ReleaseGate::ALL);
         first.hear(b"$1\r\n1\r\n+OK\r\n");
         second.hear(b"+PONG\r\n:2\r\n$2\r\n22\r\n");
         first.say(b"SET a 4\r\n");
