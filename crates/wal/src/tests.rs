@@ -383,17 +383,14 @@ fn what_comes_before_a_payload_is_no_part_of_it() {
 fn a_frame_that_has_room_only_without_a_lead_is_copied() {
     let disk = SimulatedDisk::new();
     let mut writer = writer_past_cache(&disk, 512 << 10);
-    let memory = of_many_values((512 << 10) + 4096);
-    // In a place that needs something before it.
-    let place = (BLOCK_BYTES - memory.as_ptr().addr() % BLOCK_BYTES) % BLOCK_BYTES;
-    let payload = &memory[place..][..(512 << 10) - 2 * HEADER_BYTES];
+    let payload = of_many_values((512 << 10) - 2 * HEADER_BYTES as u32);
+    let given = LaidPieces::in_blocks(&payload, payload.len(), 1);
     let before = disk.counts();
-    let piece = Piece { bytes: payload, checksum: Some(checksum(payload)) };
-    let file_bytes = writer.append_pieces([piece].into_iter()).unwrap();
+    let file_bytes = writer.append_pieces(given.iter()).unwrap();
     assert_eq!(file_bytes, frame_bytes(payload.len()));
     assert_eq!(disk.counts().block_pieces - before.block_pieces, 1);
     writer.sync().unwrap();
-    assert!(read(&disk).unwrap().0 == [&[1; 70_000], payload].concat());
+    assert!(read(&disk).unwrap().0 == [&[1; 70_000], &*payload].concat());
 }
 
 #[test]
