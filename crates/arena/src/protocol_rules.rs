@@ -104,8 +104,8 @@ pub(crate) fn holds(_rule: Rule) -> bool {
 }
 
 /// Lingers for a moment where a change or a read is half done that `rule` protects: seldom while
-/// the rule holds, so that the test that breaks rules meets rare orders, often while it is broken.
-/// Does nothing outside of that test.
+/// the rule holds, so that the test that breaks rules meets rare orders, often while it is broken,
+/// or while another one is whose breach shows there. Does nothing outside of that test.
 #[cfg(feature = "protocol-mutations")]
 #[inline(always)]
 pub(crate) fn linger(rule: Rule) {
@@ -116,7 +116,9 @@ pub(crate) fn linger(rule: Rule) {
     let random = random ^ random >> 7;
     let random = random ^ random << 17;
     RANDOM.set(random);
-    let often = if holds(rule) { 8 } else { 128 };
+    // That a table was cleared shows only to a reader who has found an entry and not yet read it.
+    let shows = rule == Rule::ReaderChecksLocation && !holds(Rule::OddWhileClearing);
+    let often = if holds(rule) && !shows { 8 } else { 128 };
     match random >> 56 {
         0 => std::thread::yield_now(),
         chance if chance < often => {
