@@ -1,6 +1,7 @@
 //! Whether writes are admitted: checked before anything changes.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 /// Why no write is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum WriteRefusal {
     /// Another server is the primary of these data.
     Fenced = 1,
-    /// The disk that keeps the effects is full.
+    /// The disk that keeps the effects is full, or another limit on what it takes is reached.
     DiskFull = 2,
     /// A consumer that has to have every effect is too far behind.
     LogFull = 4,
@@ -20,11 +21,17 @@ pub enum WriteRefusal {
     Loading = 32,
 }
 
+/// The reasons that an error of the disk is behind.
+const OF_DISK: u8 = WriteRefusal::DiskFull as u8 | WriteRefusal::LogFailed as u8;
+
 /// Whether writes are admitted. Costs one load where they are.
 #[derive(Debug, Default)]
 pub struct Admission {
     /// One bit for each reason not to.
     reasons: AtomicU8,
+    /// The number of the system's error (errno) behind `DiskFull` or `LogFailed`, the latest; 0
+    /// where that had none.
+    disk_error: AtomicI32,
 }
 
 impl Admission {
@@ -48,17 +55,29 @@ impl Admission {
         self.reasons.load(Ordering::Relaxed) & WriteRefusal::Loading as u8 != 0
     }
 
-    /// Takes no write from now on, for this reason. What is under way completes.
+    /// Takes no write from now on, for this reason, which no error of the disk is behind. What is
+    /// under way completes.
     pub fn refuse(&self, reason: WriteRefusal) {
         self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
     }
 
-    /// Takes no write for this reason where `is_refused`, and ends it elsewhere.
-    pub fn set(&self, reason: WriteRefusal, is_refused: bool) {
-        match is_refused {
-            true => self.refuse(reason),
-            false => self.allow(reason),
-        }
+    /// Takes no write from now on, as the disk did not take what came before: `reason` is
+    /// `DiskFull` or `LogFailed`, `error` what the disk said.
+    pub fn refuse_for(&self, reason: WriteRefusal, error: &io::Error) {
+        debug_assert!(reason as u8 & OF_DISK != 0, "{reason:?} has no error of the disk");
+        self.disk_error.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
+        // SYNC POINT: the error before its reason. Pairs with the load in `disk_error`.
+        self.reasons.fetch_or(reason as u8, Ordering::Release);
+    }
+
+    /// Returns the error of the disk for which writes are refused, where there is one and the
+    /// system gave it a number.
+    pub fn disk_error(&self) -> Option<io::Error> {
+        // SYNC POINT: the error before its reason. Pairs with the addition in `refuse_for`.
+        let reasons = self.reasons.load(Ordering::Acquire);
+        let number = self.disk_error.load(Ordering::Relaxed);
+        let is_known = reasons & OF_DISK != 0 && number != 0;
+        is_known.then(|| io::Error::from_raw_os_error(number))
     }
 
     /// Ends this reason.
@@ -94,7 +113,28 @@ mod tests {
         admission.refuse(WriteRefusal::Unsaved);
         assert_eq!(admission.refused(), Some(WriteRefusal::Unsaved));
         assert!(!admission.stops_all());
-        admission.refuse(WriteRefusal::DiskFull);
+        admission.refuse_for(WriteRefusal::DiskFull, &io::ErrorKind::StorageFull.into());
         assert!(admission.stops_all());
+    }
+
+    #[test]
+    fn error_of_the_disk_is_the_latest_until_its_reason_is_gone() {
+        let admission = Admission::default();
+        let told = || admission.disk_error().and_then(|error| error.raw_os_error());
+        admission.refuse(WriteRefusal::Fenced);
+        assert_eq!(told(), None);
+        for number in [28, 27] {
+            let error = io::Error::from_raw_os_error(number);
+            admission.refuse_for(WriteRefusal::DiskFull, &error);
+            assert_eq!(told(), Some(number));
+        }
+        admission.refuse_for(WriteRefusal::LogFailed, &io::Error::from_raw_os_error(5));
+        admission.allow(WriteRefusal::DiskFull);
+        assert_eq!(told(), Some(5));
+        admission.refuse_for(WriteRefusal::LogFailed, &io::Error::other("no number"));
+        assert_eq!(told(), None);
+        admission.refuse_for(WriteRefusal::LogFailed, &io::Error::from_raw_os_error(5));
+        admission.allow(WriteRefusal::LogFailed);
+        assert_eq!(told(), None);
     }
 }

@@ -2,7 +2,7 @@
 //! request that fails several gets the same answer as from Redis.
 
 use command::{Command, CommandError, Flags, Pause, SessionState};
-use effects::WriteRefusal;
+use effects::{Admission, WriteRefusal};
 use keyspace::{Keyspace, SweepContext};
 use resp::RequestView;
 
@@ -64,7 +64,8 @@ fn check_in_order(
         return Err(CommandError::NOT_IN_TRANSACTION);
     }
     let pause = execution.pause.get();
-    let is_loading = keyspace.admission().is_loading() && !session.is_loader;
+    let admission = keyspace.admission();
+    let is_loading = admission.is_loading() && !session.is_loader;
     // A pause keeps the data as it is: nothing is evicted, and nothing refused for that.
     if is_over_limit
         && pause.is_none()
@@ -77,11 +78,11 @@ fn check_in_order(
     if is_loading && !command.is(Flags::LOADING) {
         return Err(CommandError::LOADING);
     }
-    if let Some(error) = write_refusal(keyspace)
+    if let Some(reason) = admission.refused()
         && !session.is_loader
         && may(command, session, Flags::WRITE, Flags::WRITE)
     {
-        return Err(error);
+        return Err(refusal_of(reason, admission));
     }
     if session.is_monitor && may(command, session, Flags::WRITE, Flags::READONLY) {
         return Err(MONITORS_ONLY_LOOK);
@@ -113,19 +114,20 @@ fn may(command: &Command, session: &SessionState, one: Flags, other: Flags) -> b
 /// Returns what a write is refused with, where none is admitted.
 #[inline(always)]
 pub(crate) fn write_refusal(keyspace: &Keyspace) -> Option<CommandError> {
-    keyspace.admission().refused().map(refusal_of)
+    let admission = keyspace.admission();
+    admission.refused().map(|reason| refusal_of(reason, admission))
 }
 
 /// Returns what a write is refused with for `reason`.
 ///
 /// Source: Redis, `writeCommandsDeniedByDiskError` and `shared.roslaveerr`.
 #[cold]
-fn refusal_of(reason: WriteRefusal) -> CommandError {
+fn refusal_of(reason: WriteRefusal, admission: &Admission) -> CommandError {
     CommandError::Fixed(match reason {
         WriteRefusal::Loading => return CommandError::LOADING,
         WriteRefusal::Fenced => "READONLY You can't write against a read only replica.",
-        WriteRefusal::DiskFull => "MISCONF Errors writing to the AOF file: No space left on device",
-        WriteRefusal::LogFailed => "MISCONF Errors writing to the AOF file: Input/output error",
+        WriteRefusal::DiskFull => return disk_refusal(admission, "No space left on device"),
+        WriteRefusal::LogFailed => return disk_refusal(admission, "Input/output error"),
         WriteRefusal::LogFull => {
             "MISCONF Errors writing to the AOF file: it is too far behind what was written"
         }
@@ -137,6 +139,17 @@ fn refusal_of(reason: WriteRefusal) -> CommandError {
              the RDB error."
         }
     })
+}
+
+/// Returns what a write is refused with where the disk took nothing: the system's words for the
+/// reason, or `unknown` where it told none.
+fn disk_refusal(admission: &Admission, unknown: &str) -> CommandError {
+    let told = admission.disk_error().map(|error| error.to_string());
+    let told = told.as_deref().unwrap_or(unknown);
+    // Redis has the words alone, the standard library the number behind them too.
+    let words = told.split(" (os error ").next().unwrap_or(told);
+    let parts = ["MISCONF Errors writing to the AOF file: ", words];
+    CommandError::text_of(&parts.map(str::as_bytes))
 }
 
 /// Returns whether a peer speaks HTTP: a browser was made to send its request here.

@@ -368,10 +368,13 @@ impl EmbeddedLog {
             self.durable.store(writer.durable_lsn(), Ordering::Release);
         }
         let admission = runtime.keyspace().admission();
-        admission.set(WriteRefusal::DiskFull, matches!(written, Err(WriteError::Full(_))));
-        if matches!(written, Err(WriteError::Failed(_))) {
-            admission.refuse(WriteRefusal::LogFailed);
-            log.fail();
+        match &written {
+            Ok(_) => admission.allow(WriteRefusal::DiskFull),
+            Err(WriteError::Full(error)) => admission.refuse_for(WriteRefusal::DiskFull, error),
+            Err(WriteError::Failed(error)) => {
+                admission.refuse_for(WriteRefusal::LogFailed, error);
+                log.fail();
+            }
         }
         self.is_stuck.store(written.is_err(), Ordering::Relaxed);
         let failure = written.err().map(|error| error.to_string());

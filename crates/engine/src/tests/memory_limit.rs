@@ -1,8 +1,9 @@
 //! The memory limit, as clients see it.
 
-use keyspace::EvictionPolicy;
+use std::io;
 
 use effects::WriteRefusal;
+use keyspace::EvictionPolicy;
 
 use super::*;
 
@@ -480,6 +481,34 @@ fn nothing_changes_while_no_write_is_admitted() {
     client.check("SET k w", "+OK");
     client.check("GET gone", "$-1");
     assert_eq!(sink.commands(), ["SET k w", "DEL gone"]);
+}
+
+#[test]
+fn writes_are_refused_with_the_words_of_the_system_for_what_the_disk_did_not_take() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    let admission = engine.keyspace().admission();
+    let rows = [
+        (io::Error::from_raw_os_error(28), "No space left on device"),
+        (io::Error::from_raw_os_error(122), "Disk quota exceeded"),
+        (io::Error::from_raw_os_error(24), "Too many open files"),
+        // Of an error that is not the system's the kind alone is known.
+        (io::ErrorKind::StorageFull.into(), "No space left on device"),
+    ];
+    for (error, words) in rows {
+        admission.refuse_for(WriteRefusal::DiskFull, &error);
+        client.check("SET k v", &format!("-MISCONF Errors writing to the AOF file: {words}"));
+    }
+    for (error, words) in [
+        (io::Error::from_raw_os_error(30), "Read-only file system"),
+        (io::Error::other("the sync failed"), "Input/output error"),
+    ] {
+        admission.refuse_for(WriteRefusal::LogFailed, &error);
+        client.check("SET k v", &format!("-MISCONF Errors writing to the AOF file: {words}"));
+    }
+    admission.allow(WriteRefusal::LogFailed);
+    admission.allow(WriteRefusal::DiskFull);
+    client.check("SET k v", "+OK");
 }
 
 #[test]

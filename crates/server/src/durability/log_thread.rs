@@ -243,15 +243,24 @@ impl Log {
             return Ok(0);
         }
         let progress = &shared.durability.progress;
-        let is_full = matches!(appended, Err(WriteError::Full(_)));
-        if progress.is_full.swap(is_full, Ordering::Relaxed) != is_full {
-            match &appended {
-                Err(error) => tracing::warn!(%error, "Error writing to the AOF file"),
-                Ok(_) => {
-                    tracing::warn!("AOF write error looks solved. The server can write again.")
+        let admission = shared.keyspace().admission();
+        let was_full = progress.is_full.load(Ordering::Relaxed);
+        match &appended {
+            Ok(_) if was_full => {
+                admission.allow(WriteRefusal::DiskFull);
+                progress.is_full.store(false, Ordering::Relaxed);
+                tracing::warn!("AOF write error looks solved. The server can write again.");
+            }
+            Err(WriteError::Full(error)) => {
+                // Whoever sees that the disk is full has no write taken any more.
+                admission.refuse_for(WriteRefusal::DiskFull, error);
+                progress.is_full.store(true, Ordering::Relaxed);
+                if !was_full {
+                    tracing::warn!(%error, "Error writing to the AOF file");
                 }
             }
-            shared.keyspace().admission().set(WriteRefusal::DiskFull, is_full);
+            // It stays full until the caller has seen to the failure.
+            Ok(_) | Err(WriteError::Failed(_)) => {}
         }
         let written = appended?.expect("there was something to write");
         progress.frames.fetch_add(1, Ordering::Relaxed);
@@ -296,12 +305,12 @@ impl Log {
     /// Never writes again. Replies that wait will never leave; who waits for them is told by the
     /// end of the connection that what was asked may have happened or not.
     fn fail(&mut self, error: &io::Error, shared: &ServerState) {
+        shared.keyspace().admission().refuse_for(WriteRefusal::LogFailed, error);
         tracing::error!(
             %error,
             "The append-only file cannot be written or made durable any more; no write is taken \
              until the server is started again"
         );
-        shared.keyspace().admission().set(WriteRefusal::LogFailed, true);
         shared.durability.progress.has_failed.store(true, Ordering::SeqCst);
         self.log.fail();
         if let Some(spare) = &mut self.spare {
@@ -417,7 +426,7 @@ impl Log {
         drop(self);
         shared.durability.progress.is_on.store(false, Ordering::SeqCst);
         for reason in [WriteRefusal::DiskFull, WriteRefusal::LogFailed] {
-            shared.keyspace().admission().set(reason, false);
+            shared.keyspace().admission().allow(reason);
         }
         shared.release_replies(|_| ReleaseGate::ALL);
         Ok(())
@@ -455,7 +464,26 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use wal::simulated::{Faults, SimulatedDisk};
+
     use super::*;
+    use crate::durability::tests::{fill, start};
+
+    #[test]
+    fn log_that_fails_while_the_disk_is_full_admits_no_write_in_between() {
+        let disk = SimulatedDisk::new();
+        let server = start(&disk, "appendfsync always\nworkers 1");
+        fill(&disk, &server, &mut server.client());
+        let refused = || server.shared.keyspace().admission().refused();
+        // The thread of the log waits meanwhile.
+        let mut log = server.shared.durability.log();
+        disk.set_faults(Faults { writes_left: Some(0), ..Faults::default() });
+        let log = log.as_mut().unwrap();
+        assert!(matches!(log.write_frame(&server.shared), Err(WriteError::Failed(_))));
+        assert_eq!(refused(), Some(WriteRefusal::DiskFull));
+        log.step(SyncPolicy::Always, &server.shared);
+        assert_eq!(refused(), Some(WriteRefusal::LogFailed));
+    }
 
     #[test]
     fn zeroes_are_due_in_pieces_up_to_the_end() {

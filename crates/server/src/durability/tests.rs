@@ -55,7 +55,7 @@ pub(super) fn log_of_seconds(
 }
 
 /// Starts a server whose log is on `disk`.
-fn start(disk: &SimulatedDisk, options: &str) -> TestServer {
+pub(super) fn start(disk: &SimulatedDisk, options: &str) -> TestServer {
     TestServer::start_with(options, |shared| {
         let log = recover(folder(disk), &shared.settings(), &shared.runtime, &loading()).unwrap();
         shared.durability.begin(log, &shared.runtime);
@@ -140,7 +140,7 @@ fn disk_is_woken_where_many_wait_for_a_sync() {
 
 /// Leaves no room on `disk` for what `client` writes, whose reply waits then, and returns once the
 /// server has noticed.
-fn fill(disk: &SimulatedDisk, server: &TestServer, client: &mut impl Write) {
+pub(super) fn fill(disk: &SimulatedDisk, server: &TestServer, client: &mut impl Write) {
     disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
     client.write_all(b"SET a 2\r\n").unwrap();
     wait_until(server, || server.shared.keyspace().admission().refused().is_some());
