@@ -117,8 +117,8 @@ pub(crate) fn linger(rule: Rule) {
     let random = random ^ random << 17;
     RANDOM.set(random);
     // That a table was cleared shows only to a reader who has found an entry and not yet read it.
-    let shows = rule == Rule::ReaderChecksLocation && !holds(Rule::OddWhileClearing);
-    let often = if holds(rule) && !shows { 8 } else { 128 };
+    let breach_shows_here = rule == Rule::ReaderChecksLocation && !holds(Rule::OddWhileClearing);
+    let often = if holds(rule) && !breach_shows_here { 8 } else { 128 };
     match random >> 56 {
         0 => std::thread::yield_now(),
         chance if chance < often => {

@@ -54,7 +54,7 @@ pub const STRESS_TESTS: &[StressTest] = &[
         name: "mutations",
         promise: "that reader notices each rule of the protocol when the writer breaks it",
         has_short: true,
-        amounts: &[("FOREBAY_TORTURE_READS", 100_000_000)],
+        amounts: &[("FOREBAY_TORTURE_READS", 1_000_000_000)],
         target: PROTOCOL_MUTATIONS,
         filter: "every_broken_rule",
     },

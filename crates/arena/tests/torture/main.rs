@@ -6,9 +6,10 @@
 //! back. It ends after a number of reads that got an answer, or at the first violation. A run that
 //! is long enough must have had every kind of change and every kind of outcome.
 //!
-//! `FOREBAY_TORTURE_READS` sets the number of reads (a million), `FOREBAY_TORTURE_SEED` the random
-//! choices. With the feature `protocol-mutations` each rule of the protocol is broken once, and
-//! each time the reader must notice: a test that cannot fail proves nothing.
+//! `FOREBAY_TORTURE_READS` sets the number of reads (a million, or 200 million where a rule is
+//! broken), `FOREBAY_TORTURE_SEED` the random choices. With the feature `protocol-mutations` each
+//! rule of the protocol is broken once, and each time the reader must notice: a test that cannot
+//! fail proves nothing.
 
 mod content;
 mod link;
