@@ -1,7 +1,10 @@
 //! The power is cut at any moment of a log's life: what was durable is read back, and what is read
 //! is a beginning of what was written.
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use base::prng::Prng;
 
@@ -9,7 +12,8 @@ use crate::simulated::{Faults, SimulatedDisk};
 use crate::tests::{LaidPieces, memory_of_blocks};
 use crate::*;
 
-const CUTS: u64 = 3_000;
+/// How many cuts there are in each run of the tests; `FOREBAY_POWER_CUTS` sets another number.
+const CUTS: u64 = 20_000;
 
 /// What one log was told, and what it said.
 struct History {
@@ -181,10 +185,19 @@ fn run(seed: u64) -> Result<u64, String> {
 fn no_power_cut_loses_what_was_durable() {
     let wanted = std::env::var("FOREBAY_POWER_CUTS").ok();
     let wanted = wanted.map_or(CUTS, |count| count.parse().expect("it is a number"));
-    let (mut cuts, mut seed) = (0, 0);
-    while cuts < wanted {
-        cuts += run(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        seed += 1;
-    }
-    println!("{cuts} power cuts, {seed} logs");
+    let (cuts, seeds) = (AtomicU64::new(0), AtomicU64::new(0));
+    // Each log depends on its seed alone, whichever thread cuts it.
+    let cut = || {
+        while cuts.load(Ordering::Relaxed) < wanted {
+            let seed = seeds.fetch_add(1, Ordering::Relaxed);
+            let times = run(seed).unwrap_or_else(|error| {
+                cuts.store(wanted, Ordering::Relaxed);
+                panic!("seed {seed}: {error}")
+            });
+            cuts.fetch_add(times, Ordering::Relaxed);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(cut))));
+    println!("{} power cuts, {} logs", cuts.into_inner(), seeds.into_inner());
 }
