@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
+use sys::error_text::base_text;
+
 /// Why no write is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -70,14 +72,14 @@ impl Admission {
         self.reasons.fetch_or(reason as u8, Ordering::Release);
     }
 
-    /// Returns the error of the disk for which writes are refused, where there is one and the
-    /// system gave it a number.
-    pub fn disk_error(&self) -> Option<io::Error> {
+    /// Returns the system's words for the error of the disk for which writes are refused, where
+    /// there is one and the system gave it a number.
+    pub fn disk_error(&self) -> Option<String> {
         // SYNC POINT: the error before its reason. Pairs with the addition in `refuse_for`.
         let reasons = self.reasons.load(Ordering::Acquire);
         let number = self.disk_error.load(Ordering::Relaxed);
         let is_known = reasons & OF_DISK != 0 && number != 0;
-        is_known.then(|| io::Error::from_raw_os_error(number))
+        is_known.then(|| base_text(&io::Error::from_raw_os_error(number)))
     }
 
     /// Ends this reason.
@@ -120,21 +122,23 @@ mod tests {
     #[test]
     fn error_of_the_disk_is_the_latest_until_its_reason_is_gone() {
         let admission = Admission::default();
-        let told = || admission.disk_error().and_then(|error| error.raw_os_error());
+        let check = |words: Option<&str>| assert_eq!(admission.disk_error().as_deref(), words);
+        let refuse = |reason, number| {
+            admission.refuse_for(reason, &io::Error::from_raw_os_error(number));
+        };
         admission.refuse(WriteRefusal::Fenced);
-        assert_eq!(told(), None);
-        for number in [28, 27] {
-            let error = io::Error::from_raw_os_error(number);
-            admission.refuse_for(WriteRefusal::DiskFull, &error);
-            assert_eq!(told(), Some(number));
-        }
-        admission.refuse_for(WriteRefusal::LogFailed, &io::Error::from_raw_os_error(5));
+        check(None);
+        refuse(WriteRefusal::DiskFull, 28);
+        check(Some("No space left on device"));
+        refuse(WriteRefusal::DiskFull, 27);
+        check(Some("File too large"));
+        refuse(WriteRefusal::LogFailed, 5);
         admission.allow(WriteRefusal::DiskFull);
-        assert_eq!(told(), Some(5));
+        check(Some("Input/output error"));
         admission.refuse_for(WriteRefusal::LogFailed, &io::Error::other("no number"));
-        assert_eq!(told(), None);
-        admission.refuse_for(WriteRefusal::LogFailed, &io::Error::from_raw_os_error(5));
+        check(None);
+        refuse(WriteRefusal::LogFailed, 5);
         admission.allow(WriteRefusal::LogFailed);
-        assert_eq!(told(), None);
+        check(None);
     }
 }

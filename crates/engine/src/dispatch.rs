@@ -64,8 +64,7 @@ fn check_in_order(
         return Err(CommandError::NOT_IN_TRANSACTION);
     }
     let pause = execution.pause.get();
-    let admission = keyspace.admission();
-    let is_loading = admission.is_loading() && !session.is_loader;
+    let is_loading = keyspace.admission().is_loading() && !session.is_loader;
     // A pause keeps the data as it is: nothing is evicted, and nothing refused for that.
     if is_over_limit
         && pause.is_none()
@@ -78,11 +77,11 @@ fn check_in_order(
     if is_loading && !command.is(Flags::LOADING) {
         return Err(CommandError::LOADING);
     }
-    if let Some(reason) = admission.refused()
-        && !session.is_loader
+    if !session.is_loader
         && may(command, session, Flags::WRITE, Flags::WRITE)
+        && let Some(error) = write_refusal(keyspace)
     {
-        return Err(refusal_of(reason, admission));
+        return Err(error);
     }
     if session.is_monitor && may(command, session, Flags::WRITE, Flags::READONLY) {
         return Err(MONITORS_ONLY_LOOK);
@@ -144,12 +143,9 @@ fn refusal_of(reason: WriteRefusal, admission: &Admission) -> CommandError {
 /// Returns what a write is refused with where the disk took nothing: the system's words for the
 /// reason, or `unknown` where it told none.
 fn disk_refusal(admission: &Admission, unknown: &str) -> CommandError {
-    let told = admission.disk_error().map(|error| error.to_string());
-    let told = told.as_deref().unwrap_or(unknown);
-    // Redis has the words alone, the standard library the number behind them too.
-    let words = told.split(" (os error ").next().unwrap_or(told);
-    let parts = ["MISCONF Errors writing to the AOF file: ", words];
-    CommandError::text_of(&parts.map(str::as_bytes))
+    let told = admission.disk_error();
+    let words = told.as_deref().unwrap_or(unknown);
+    CommandError::text_of(&[b"MISCONF Errors writing to the AOF file: ", words.as_bytes()])
 }
 
 /// Returns whether a peer speaks HTTP: a browser was made to send its request here.

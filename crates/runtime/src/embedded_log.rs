@@ -13,6 +13,7 @@ use std::{fs, io};
 
 use base::Lsn;
 use effects::WriteRefusal;
+use sys::error_text::base_text;
 use sys::fork::Generation;
 use wal::{SEGMENT_BYTES, Storage, WriteError};
 
@@ -377,7 +378,8 @@ impl EmbeddedLog {
             }
         }
         self.is_stuck.store(written.is_err(), Ordering::Relaxed);
-        let failure = written.err().map(|error| error.to_string());
+        let words = |(WriteError::Full(error) | WriteError::Failed(error))| base_text(&error);
+        let failure = written.err().map(words);
         locked(&self.failure).clone_from(&failure);
         failure.map_or(Ok(()), Err)
     }

@@ -1,7 +1,6 @@
 //! The power is cut at any moment of a log's life: what was durable is read back, and what is read
 //! is a beginning of what was written.
 
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -197,7 +196,7 @@ fn no_power_cut_loses_what_was_durable() {
             cuts.fetch_add(times, Ordering::Relaxed);
         }
     };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(cut))));
     println!("{} power cuts, {} logs", cuts.into_inner(), seeds.into_inner());
 }

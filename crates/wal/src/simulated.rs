@@ -186,7 +186,7 @@ impl State {
             *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the write failed"))?;
         }
         if let Some(left) = &mut self.faults.writes_until_full {
-            *left = left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+            *left = left.checked_sub(1).ok_or(Errno::NOSPC)?;
         }
         let end = |most: usize| (offset + most).next_multiple_of(unit) - offset;
         let most = self.faults.write_bytes_max.map_or(usize::MAX, end);
@@ -205,7 +205,7 @@ impl State {
         let of_others = self.files.iter().filter(|(file, _)| is_other(**file));
         let used: usize = of_others.map(|(_, file)| file.content.len()).sum();
         match (used + length.max(self.files[&id].content.len())) as u64 > capacity {
-            true => Err(io::ErrorKind::StorageFull.into()),
+            true => Err(Errno::NOSPC.into()),
             false => Ok(()),
         }
     }

@@ -208,7 +208,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     assert_eq!(ask(&embedded, "SET a 1"), "+OK\r\n");
     disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
     let refused = ask(&embedded, "SET a 2");
-    assert!(refused.starts_with(UNWRITTEN), "{refused}");
+    assert!(refused.starts_with(&format!("{UNWRITTEN}: No space left on device. ")), "{refused}");
     // What it would tell is not durable.
     let writes = disk.counts().writes;
     assert!(ask(&embedded, "GET a").starts_with(UNWRITTEN));
